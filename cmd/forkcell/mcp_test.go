@@ -148,7 +148,7 @@ func TestMCPStdioBounds(t *testing.T) {
 	for tool, args := range map[string]map[string]any{
 		"diff": {"to": "other"}, "wait_for_text": {"run": foreign.RunID, "text": "foreign"}, "receipt_show": {"receipt": foreign.ReceiptID},
 		"read_file": {"cell": "other", "path": "app.conf"}, "policy_suggest": {"cell": "other"}, "receipt_verify": {"receipt": foreign.ReceiptID},
-		"restore": {"checkpoint": foreign.CheckpointAfter}, "exec": {"cell": "other", "command": command}, "events": {"run": foreign.RunID},
+		"restore": {"checkpoint": foreign.CheckpointAfter}, "exec": {"cell": "other", "command": command}, "pause": {"cell": "other"}, "resume": {"cell": "other"}, "events": {"run": foreign.RunID},
 	} {
 		s.fails(api.CodeNotFound, tool, args)
 	}

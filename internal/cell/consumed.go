@@ -2,8 +2,12 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -43,7 +47,7 @@ func (e *Engine) LiveCells(context.Context) (live []LiveCell, err error) {
 
 // PausedCell returns what a cell that is paused on disk will use when it is resumed; nil
 // if it is not paused so.
-func (e *Engine) PausedCell(_ context.Context, name string) (*LiveCell, error) {
+func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) {
 	c, err := e.findCell(name)
 	if err != nil {
 		return nil, err
@@ -59,15 +63,34 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*LiveCell, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &LiveCell{Cell: c.Name, Actor: e.caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}, nil
+	saved := &SavedCell{LiveCell: LiveCell{Cell: c.Name, Actor: e.caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}}
+	if saved.Disk, err = e.pausedBytes(c); err != nil {
+		return nil, err
+	}
+	var run savedRun
+	data, err := e.images().Image(memory.Paused(p.RunID)).Read(memory.Run)
+	if errors.Is(err, memory.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+		return saved, nil // then no option is known, and none is given
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &run)
+	}
+	if err != nil {
+		return nil, pausedMemoryError(c, err)
+	}
+	saved.Loose = loose(run.Options)
+	return saved, nil
 }
 
-// SavedCell is what a branch of a checkpoint with memory will use, at most.
+// SavedCell is what a branch of a checkpoint with memory, or a cell that is paused on
+// disk, will use, at most.
 type SavedCell struct {
 	LiveCell
 
-	// CheckpointID is the checkpoint that a reference named.
+	// CheckpointID is the checkpoint that a reference named; "" of a paused cell.
 	CheckpointID string
+	// Disk is the space that the memory of a paused cell has on disk.
+	Disk int64
 	// Loose are the options of the run that a caller needs the right to administrate for.
 	Loose []string
 }
@@ -115,7 +138,7 @@ func loose(o api.RunOptions) (names []string) {
 }
 
 // OwnBytes returns the disk space of the states of all cells that the caller may know
-// of. Sizes are those that were recorded when the states were sealed, and are added up
+// of, and of the memory of those that are paused. Sizes of states are those that were recorded when the states were sealed, and are added up
 // again only for cells that have changed.
 func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
 	if e.store == nil {
@@ -138,9 +161,45 @@ func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
 			if err != nil {
 				return err
 			}
-			total += own
+			paused, err := e.pausedBytes(c)
+			if err != nil {
+				return err
+			}
+			total += own + paused
 		}
 		return nil
 	})
 	return total, err
+}
+
+// pausedBytes returns the disk space of what a cell is paused with, if it is. That of a
+// cell that is being resumed is about to be freed.
+func (e *Engine) pausedBytes(c store.Cell) (int64, error) {
+	if c.Paused == nil {
+		return 0, nil
+	}
+	if _, resumed := e.supervisor(c); resumed {
+		return 0, nil
+	}
+	n, err := e.images().Image(memory.Paused(c.Paused.RunID)).Size()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // it has just been resumed, or is lost
+	}
+	return n, err
+}
+
+// PauseWrites reports whether a pause of a live cell writes the memory of its processes
+// to the disk.
+func (e *Engine) PauseWrites(_ context.Context, name string) (bool, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return false, err
+	}
+	runs, err := e.unfinishedRuns(c)
+	for _, r := range runs {
+		if r.Runtime != "" && r.Runtime != runtimeNative {
+			return true, err
+		}
+	}
+	return false, err
 }

@@ -22,7 +22,7 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 	if e.store == nil {
 		return res, nil
 	}
-	cells, layers, err := e.layersByCell()
+	cells, layers, kept, err := e.layersByCell()
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +40,11 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 		if err != nil {
 			return nil, err
 		}
+		if kept[i] > 0 {
+			d.Areas[areaMemory] = kept[i]
+			d.OwnBytes += kept[i]
+			d.TotalBytes += kept[i]
+		}
 		res.Cells = append(res.Cells, d)
 		res.TotalBytes += d.TotalBytes
 	}
@@ -56,8 +61,12 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 	return res, nil
 }
 
-// layersByCell lists the cells, and for each the layers that its states need.
-func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, err error) {
+// areaMemory is the saved memory of processes among the areas of a cell.
+const areaMemory = "memory"
+
+// layersByCell lists the cells, and for each the layers that its states need and the size
+// of the memory that it keeps.
+func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, kept []int64, err error) {
 	err = e.store.View(func(tx *store.Tx) error {
 		if cells, err = tx.Cells(false); err != nil {
 			return err
@@ -72,6 +81,16 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, e
 				return err
 			}
 			set := map[string]bool{}
+			memory, err := e.pausedBytes(c)
+			if err != nil {
+				return err
+			}
+			for _, at := range states {
+				if !at.Freed {
+					memory += at.MemoryBytes
+				}
+			}
+			kept = append(kept, memory)
 			for _, at := range append(states, head) {
 				if at.Freed {
 					continue
@@ -88,7 +107,7 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, e
 		}
 		return nil
 	})
-	return cells, layers, err
+	return cells, layers, kept, err
 }
 
 func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (api.CellDisk, error) {

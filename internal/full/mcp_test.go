@@ -164,6 +164,16 @@ func TestMCPLive(t *testing.T) {
 	if end.ExitCode != 3 || end.Stdout != "out\n" {
 		t.Errorf("%+v", end)
 	}
+	var paused api.PauseResult
+	m.do(&paused, "pause", map[string]any{"cell": "demo", "fs_only": true})
+	if paused.State != api.StatePaused || !paused.FSOnly {
+		t.Errorf("%+v", paused)
+	}
+	m.fails(api.CodePaused, "exec", map[string]any{"cell": "demo", "command": []string{"true"}})
+	m.do(&paused, "resume", map[string]any{"cell": "demo"})
+	if paused.State != api.StateLive || !paused.Changed {
+		t.Errorf("%+v", paused)
+	}
 	m.do(nil, "stop", map[string]any{"cell": "demo", "grace": "0s"})
 }
 
@@ -217,7 +227,7 @@ func TestMCPTools(t *testing.T) {
 	m := d.connect(nil)
 	tools := m.tools()
 	want := map[string]bool{ // whether it only reads
-		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "exec": false, "branch": false, "eval": false,
+		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "pause": false, "resume": false, "exec": false, "branch": false, "eval": false,
 		"read_file": true, "write_file": false, "list_files": true, "search_files": true,
 		"checkpoint": false, "restore": false, "fork": false, "diff": true, "accept": false, "reject": false, "apply": false, "race": false,
 		"policy_explain": true, "policy_suggest": true, "events": true, "receipt_show": true, "receipt_verify": true, "wait_for_text": true,

@@ -177,3 +177,33 @@ func TestGvisorMemoryCounts(t *testing.T) {
 		t.Errorf("the cell has %d bytes of its own", status.OwnBytes)
 	}
 }
+
+// TestGvisorPauseCounts: the memory of a paused cell counts as disk space of a token, until
+// the cell is resumed. A pause without room for it is refused, and the cell goes on.
+func TestGvisorPauseCounts(t *testing.T) {
+	t.Parallel()
+	needGvisor(t)
+	d := newRemote(t, api.ServeOptions{})
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Cells: "my-", Quota: &api.Quota{Disk: 1 << 20}})
+	for _, name := range []string{"my-one", "my-two"} {
+		d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: name, Source: &api.Source{Empty: true}, Runtime: "gvisor"})
+		d.want(200, nil, "POST", "/v1/cells/"+name+"/start", nil)
+		d.Cleanup(func() { d.remove(name) })
+	}
+	small.want(200, nil, "POST", "/v1/cells/my-one/pause", nil)
+	var disk api.DiskResult
+	d.want(200, &disk, "GET", "/v1/cells/my-one/disk", nil)
+	if one := disk.Cells[0]; one.Areas["memory"] < 1<<20 || one.OwnBytes < one.Areas["memory"] || disk.TotalBytes < one.OwnBytes {
+		t.Errorf("%+v", disk)
+	}
+	if p := small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-two/pause", nil); !strings.Contains(p.Detail, "disk") {
+		t.Errorf("%+v", p)
+	}
+	if out := d.exec("my-two", "echo", "on").Stdout; out != "on\n" {
+		t.Errorf("after the refusal it says %q", out)
+	}
+	small.want(200, nil, "POST", "/v1/cells/my-two/pause", api.PauseBody{FSOnly: true})
+	small.want(200, nil, "POST", "/v1/cells/my-one/resume", nil)
+	small.want(200, nil, "POST", "/v1/cells/my-two/resume", nil)
+	small.want(200, nil, "POST", "/v1/cells/my-two/pause", nil)
+}

@@ -151,6 +151,32 @@ func TestDiskQuota(t *testing.T) {
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
 }
 
+// TestResumeRights has a token resume a cell that was paused on disk with what only an
+// operator may give. The cell stays paused until an operator resumes it.
+func TestResumeRights(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	d.Cleanup(func() { d.remove("demo") })
+	run := d.token(api.TokenBody{Name: "run", Scopes: []string{"run"}})
+	pause := func() { run.want(200, nil, "POST", "/v1/cells/demo/pause", api.PauseBody{FSOnly: true}) }
+	d.want(200, nil, "POST", "/v1/cells/demo/start", api.StartBody{RunSettings: api.RunSettings{AllowDegraded: true}})
+	pause()
+	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/resume", nil); !strings.Contains(p.Detail, "--allow-degraded") {
+		t.Errorf("%+v", p)
+	}
+	var status api.StatusResult
+	if d.want(200, &status, "GET", "/v1/cells/demo", nil); status.State != api.StatePaused {
+		t.Errorf("the cell is %s", status.State)
+	}
+	admin := d.token(api.TokenBody{Name: "admin", Scopes: []string{"admin"}})
+	admin.want(200, nil, "POST", "/v1/cells/demo/resume", nil)
+	d.want(200, nil, "POST", "/v1/cells/demo/stop", nil)
+	run.want(200, nil, "POST", "/v1/cells/demo/start", nil)
+	pause()
+	run.want(200, nil, "POST", "/v1/cells/demo/resume", nil)
+}
+
 // TestStreamsOfACaller opens as many streams as a caller may have, of different kinds.
 func TestStreamsOfACaller(t *testing.T) {
 	t.Parallel()

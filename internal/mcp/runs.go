@@ -24,6 +24,14 @@ func runTools() []tool {
 			about: "End a live cell. Its changes become one run with a receipt, which is pending until it is accepted.",
 		}, stop),
 		does(tool{
+			name: "pause", title: "Pause a live cell", effect: adds, needs: mayRun,
+			about: "Stop the processes of a live cell until resume. With the runtime gvisor they are written to the disk with their memory. With fs_only they end, and the files are kept.",
+		}, pause),
+		does(tool{
+			name: "resume", title: "Continue a paused cell", effect: adds, open: true, needs: mayRun,
+			about: "Continue the processes of a paused cell. With fs_only a cell that is paused on disk is started without them.",
+		}, resume),
+		does(tool{
 			name: "exec", title: "Execute a command in a live cell", effect: adds, open: true, needs: mayRun,
 			about: "Execute one command in a live cell, and wait for its end.",
 		}, execute),
@@ -83,6 +91,37 @@ func start(ctx context.Context, c *call, in startArgs) (*answer, error) {
 		return nil, err
 	}
 	return &answer{raw, fmt.Sprintf("cell %s is live, run %s", doc.Cell, doc.RunID)}, nil
+}
+
+type pauseArgs struct {
+	InCell
+	api.PauseBody
+}
+
+func pause(ctx context.Context, c *call, in pauseArgs) (*answer, error) {
+	return c.pausing(ctx, request{method: http.MethodPost, path: path("cells", in.Cell, "pause"), body: in.PauseBody})
+}
+
+type resumeArgs struct {
+	InCell
+	api.ResumeBody
+}
+
+func resume(ctx context.Context, c *call, in resumeArgs) (*answer, error) {
+	return c.pausing(ctx, request{method: http.MethodPost, path: path("cells", in.Cell, "resume"), body: in.ResumeBody})
+}
+
+// pausing sends a request that pauses or resumes a cell.
+func (c *call) pausing(ctx context.Context, r request) (*answer, error) {
+	doc, raw, err := fetch[api.PauseResult](ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	was := ""
+	if !doc.Changed {
+		was = " already"
+	}
+	return &answer{raw, fmt.Sprintf("cell %s is%s %s", doc.Cell, was, doc.State)}, nil
 }
 
 type stopArgs struct {

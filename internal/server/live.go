@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/token"
@@ -17,10 +18,7 @@ func (s *Server) addLive() {
 	}
 	handle(s, live("start", "start", "Make a cell live"), s.start)
 	handle(s, live("stop", "stop", "End a live cell"), s.stopCell)
-	handle(s, live("pause", "pause", "Stop the processes of a live cell"),
-		func(ctx context.Context, c *call, in *moveInput[api.PauseBody]) (*api.PauseResult, error) {
-			return c.engine.Pause(ctx, api.PauseRequest{Cell: in.Cell, FSOnly: in.body().FSOnly})
-		})
+	handle(s, live("pause", "pause", "Stop the processes of a live cell"), s.pause)
 	handle(s, live("resume", "resume", "Continue the processes of a paused cell"), s.resume)
 	s.addBranches()
 	s.addExec()
@@ -43,6 +41,9 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	if req.Warm, err = warmRequest(ctx, c, in); err != nil {
 		return nil, err
 	}
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
 	release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
 	if err != nil {
 		return nil, err
@@ -51,7 +52,22 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	return s.actFor(c, expect, set.env).Start(ctx, req)
 }
 
-// resume makes a paused cell live. One that is paused on disk counts as live from then on.
+// pause stops the processes of a live cell. If that would write their memory to the disk,
+// and the caller has no room for it, the cell goes on.
+func (s *Server) pause(ctx context.Context, c *call, in *moveInput[api.PauseBody]) (*api.PauseResult, error) {
+	writes, err := c.engine.PauseWrites(ctx, in.Cell)
+	if err == nil && writes && !in.body().FSOnly {
+		err = s.roomOnDisk(ctx, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.engine.Pause(ctx, api.PauseRequest{Cell: in.Cell, FSOnly: in.body().FSOnly})
+}
+
+// resume makes a paused cell live. One that is paused on disk counts as live from then on,
+// and what it was paused with no longer counts. What only an operator could give to the
+// run that was paused ended with that run for other callers.
 func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBody]) (*api.PauseResult, error) {
 	b := in.body()
 	set, err := s.runSettings(ctx, c, api.RunSettings{Credentials: b.Credentials})
@@ -67,6 +83,13 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 		return nil, err
 	}
 	if paused != nil {
+		if len(paused.Loose) > 0 && !c.caller.may(Admin) {
+			return nil, api.Refusef(api.CodeForbidden, "stop it, and start it without them",
+				"cell %s was started with %s, which needs the scope admin", in.Cell, strings.Join(paused.Loose, ", "))
+		}
+		if err := s.roomWithout(ctx, c, paused.Disk); err != nil {
+			return nil, err
+		}
 		release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: paused.Memory, CPUs: paused.CPUs})
 		if err != nil {
 			return nil, err

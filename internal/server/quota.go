@@ -18,7 +18,8 @@ import (
 type consumer interface {
 	LiveCells(ctx context.Context) ([]cell.LiveCell, error)
 	OwnBytes(ctx context.Context) (int64, error)
-	PausedCell(ctx context.Context, name string) (*cell.LiveCell, error)
+	PausedCell(ctx context.Context, name string) (*cell.SavedCell, error)
+	PauseWrites(ctx context.Context, name string) (bool, error)
 	SavedCell(ctx context.Context, name, checkpoint string) (*cell.SavedCell, error)
 }
 
@@ -64,7 +65,10 @@ func (p *problem) after(wait time.Duration) *problem {
 
 // roomOnDisk refuses work that would make states for a caller whose cells use its
 // quota of disk space.
-func (s *Server) roomOnDisk(ctx context.Context, c *call) error {
+func (s *Server) roomOnDisk(ctx context.Context, c *call) error { return s.roomWithout(ctx, c, 0) }
+
+// roomWithout is roomOnDisk for work that frees some space.
+func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
 	if c.caller.local || c.caller.grant.Quota.Disk == 0 {
 		return nil
 	}
@@ -72,7 +76,7 @@ func (s *Server) roomOnDisk(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used))
+	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used-freed))
 }
 
 // acquire takes the work of runs out of the quotas of the caller and of the daemon.
@@ -92,12 +96,10 @@ func (s *Server) acquire(ctx context.Context, c *call, a token.Amount) (release 
 	return s.take(c, a, whole, own)
 }
 
-// acquireStart takes a cell that is about to be live out of the quotas. After the start
+// acquireStart takes a cell that is about to be live out of the quotas, except that of
+// disk space. After the start
 // release is called: the cell itself counts as long as it is live.
 func (s *Server) acquireStart(ctx context.Context, c *call, name string, a token.Amount) (release func(), err error) {
-	if err := s.roomOnDisk(ctx, c); err != nil {
-		return nil, err
-	}
 	s.starting.mu.Lock()
 	defer s.starting.mu.Unlock()
 	whole, own, known, err := s.live(ctx, c, name)

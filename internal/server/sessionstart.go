@@ -208,6 +208,9 @@ func (e sessionEngine) Fork(ctx context.Context, r api.ForkRequest) (*api.ForkRe
 
 // Start makes a cell live.
 func (e sessionEngine) Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error) {
+	if err := e.server.roomOnDisk(ctx, e.call); err != nil {
+		return nil, err
+	}
 	release, err := e.server.acquireStart(ctx, e.call, r.Cell, e.amount)
 	if err != nil {
 		return nil, err
