@@ -59,6 +59,7 @@ func (b *bench) cases() []measurement {
 		{"daemon: 100 forks that run true against bwrap", []shape{small}, of(b.daemonHundred, small)},
 		{"daemon: pages of the review site after many runs", []shape{small}, of(b.daemonPages, small)},
 		{"daemon: branches of a warm interpreter against bare forks", []shape{small}, of(b.warm, small)},
+		{"daemon: branches of a cell of the runtime gvisor", []shape{small}, of(b.guests, small)},
 		{"daemon: a steady load", []shape{small}, of(b.daemonLoad, small)},
 		{"daemon: many live cells", []shape{small}, of(b.daemonIdle, small)},
 	}

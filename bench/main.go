@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -86,6 +87,10 @@ func run(ctx context.Context, o options) (err error) {
 		if _, err := install(program+name, filepath.Join(work, "forkcell"+name)); err != nil {
 			return err
 		}
+	}
+	// So does it find the runtime gvisor, if that was built.
+	if _, err := install(program+"-gvisor", filepath.Join(work, guestRuntime)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	program = filepath.Join(work, "forkcell")
 	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, cells: o.cells, only: o.only}

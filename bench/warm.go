@@ -22,6 +22,7 @@ const (
 
 // branched is what the cases need of a branch.
 type branched struct {
+	PauseUS  int64 `json:"pause_us"`
 	Children []struct {
 		Cell        string `json:"cell"`
 		MemoryBytes int64  `json:"memory_bytes"`
@@ -204,7 +205,11 @@ func (d *daemon) hundredBranches(ctx context.Context) (wall, cpu time.Duration, 
 }
 
 func (d *daemon) branch(ctx context.Context, name string, n int) (made branched, err error) {
-	err = d.do(ctx, "POST", "/v1/cells/"+warmCell+"/branch", map[string]any{"name": name, "n": n}, &made)
+	return d.branchOf(ctx, warmCell, name, n)
+}
+
+func (d *daemon) branchOf(ctx context.Context, cell, name string, n int) (made branched, err error) {
+	err = d.do(ctx, "POST", "/v1/cells/"+cell+"/branch", map[string]any{"name": name, "n": n}, &made)
 	return made, err
 }
 

@@ -35,6 +35,7 @@ type Cell struct {
 	ended, done chan struct{}
 
 	saving    sync.Mutex // one at a time
+	leftover  error      // why what was saved is still in the cell; saving guards it
 	mu        sync.Mutex
 	suspended bool  // and the connection is held
 	lost      error // why nothing can be said to the guest any more

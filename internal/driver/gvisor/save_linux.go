@@ -45,7 +45,24 @@ type savedGuest struct {
 // Save implements driver.Saver.
 func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved driver.Saved, err error) {
 	c.saving.Lock()
-	defer c.saving.Unlock()
+	// What is in the cell is removed whatever happens, while the caller goes on; if that
+	// cannot go on, because the disk is full, before it is told.
+	defer func() {
+		removed := make(chan struct{})
+		go func() {
+			defer close(removed)
+			defer c.saving.Unlock()
+			c.forget()
+		}()
+		if err != nil {
+			<-removed
+		}
+	}()
+	if c.leftover != nil {
+		if c.forget(); c.leftover != nil {
+			return saved, c.leftover
+		}
+	}
 	// Large files are read for it, which takes as long as saving.
 	identified := make(chan func() (savedGuest, error), 1)
 	go func() {
@@ -65,8 +82,12 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 	if err == nil {
 		saved.Bytes, err = c.keep(dir, guest)
 	}
-	// What is in the cell is removed whatever happened before.
-	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget", driver.Stdio{}))
+	return saved, err
+}
+
+// forget removes what was saved from the cell. The caller holds saving.
+func (c *Cell) forget() {
+	c.leftover = c.control(context.Background(), "forget", driver.Stdio{})
 }
 
 // quiet makes both sides of the connection stop between two frames.

@@ -232,8 +232,19 @@ func TestScratch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guest, ok := c.(*Cell)
+	if !ok {
+		t.Fatalf("%T", c)
+	}
+	// It is removed while the caller goes on, and before anything else is saved.
+	guest.saving.Lock()
 	if _, err := os.Stat(filepath.Join(f.Spec.Scratch, "image")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("what was saved is still there:", err)
+	}
+	guest.leftover = errors.New("it could not be removed")
+	guest.saving.Unlock()
+	if _, err := guest.Save(t.Context(), t.TempDir(), func() error { return nil }); err != nil {
+		t.Error("after a removal that failed:", err)
 	}
 	if err := os.WriteFile(filepath.Join(f.Spec.Scratch, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
