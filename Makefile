@@ -60,6 +60,11 @@ test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as ro
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/full -run '^TestGvisor'
 	GO=$(GO) scripts/gvisor-user.sh
 
+.PHONY: test-moments
+test-moments: gvisor ## test that files and memory of a thousand branches are of one moment, on each runtime (MOMENTS=1000)
+	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) $(GO) test -timeout 30m ./internal/full -run '^TestOneMoment$$'
+	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 90m ./internal/driver/gvisor -run '^TestOneMoment$$'
+
 .PHONY: test-browser
 test-browser: ## test the review pages in a real browser, Debian's Chromium; screenshots in bin/screenshots
 	@scripts/setup.sh browser
