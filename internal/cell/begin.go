@@ -93,7 +93,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}
 	failpoint.Hit("run.recorded")
 	if err := r.prepare(ctx, opened, req.Network.Resolve); err != nil {
-		return nil, errors.Join(err, r.forget())
+		return nil, errors.Join(err, r.discard())
 	}
 	return r, nil
 }
@@ -138,8 +138,8 @@ func (r *run) mounts(w *workspace.Work) mount.Set {
 	return without(w.Mounts(), r.cell.MountAt)
 }
 
-// forget undoes a run whose first process was never started.
-func (r *run) forget() error {
+// discard undoes a run whose first process was never started.
+func (r *run) discard() error {
 	var err error
 	if r.work != nil {
 		err = r.work.Discard()

@@ -283,7 +283,7 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 // abandon undoes a branch that is not served.
 func (l *liveRun) abandon() error {
 	defer l.r.release()
-	return errors.Join(l.undo(), l.r.forget())
+	return errors.Join(l.undo(), l.r.discard())
 }
 
 // keep drops the intent to remove the branches. Those of a race are removed with it.

@@ -55,7 +55,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 		err = ready(l.describe())
 	}
 	if err != nil {
-		return errors.Join(err, l.undo(), r.relockHome(), r.forget())
+		return errors.Join(err, l.undo(), r.relockHome(), r.discard())
 	}
 	err = l.serve(ctx)
 	// Branches end with this process.

@@ -218,7 +218,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 		err = l.resumed(m.pause)
 	}
 	if err != nil {
-		return errors.Join(resumeError(s.cell, err), l.undo(), r.relockHome(), r.forget())
+		return errors.Join(resumeError(s.cell, err), l.undo(), r.relockHome(), r.discard())
 	}
 	err = l.serve(ctx)
 	l.branches.Wait()

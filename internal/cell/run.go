@@ -57,7 +57,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command
 	if err == nil && ready.Err() != nil {
-		err = errors.Join(ready.Err(), r.forget())
+		err = errors.Join(ready.Err(), r.discard())
 	}
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ func (x *Index) extend(journal string, k known, more indexed) {
 	x.journals[journal] = d
 }
 
-func (x *Index) forget(journal string) {
+func (x *Index) remove(journal string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if d := x.journals[journal]; d != nil {
@@ -190,7 +190,7 @@ func (x *Index) read(journals Journals, r Run, f event.Filter, fn func(event.Rec
 		return err
 	}
 	if !k.of(info) {
-		x.forget(r.ID)
+		x.remove(r.ID)
 		k = known{}
 	}
 	for _, s := range k.spans {

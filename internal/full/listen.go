@@ -16,17 +16,17 @@ import (
 	"github.com/forkcell/forkcell/internal/server"
 )
 
-// doors are the listeners of a daemon.
-type doors struct {
-	listeners []net.Listener
-	names     []string // as they were asked for
-	hosts     []string // names by which callers over TCP address the daemon
+// listeners are where a daemon is reached.
+type listeners struct {
+	all   []net.Listener
+	names []string // as they were asked for
+	hosts []string // names by which callers over TCP address the daemon
 }
 
-// open makes the listeners: those that the service manager hands over, else those of
+// openListeners makes the listeners: those that the service manager hands over, else those of
 // the addresses, else the socket of the home.
-func open(home string, o api.ServeOptions, cert *certificate) (d *doors, err error) {
-	d = &doors{hosts: append([]string{"localhost", "127.0.0.1", "::1"}, o.Hosts...)}
+func openListeners(home string, o api.ServeOptions, cert *certificate) (d *listeners, err error) {
+	d = &listeners{hosts: append([]string{"localhost", "127.0.0.1", "::1"}, o.Hosts...)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -51,7 +51,7 @@ func open(home string, o api.ServeOptions, cert *certificate) (d *doors, err err
 	return d, nil
 }
 
-func (d *doors) listen(address string, cert *certificate) error {
+func (d *listeners) listen(address string, cert *certificate) error {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		l, err := server.ListenUnix(path)
 		if err == nil {
@@ -83,19 +83,19 @@ func checkTCP(address string, encrypted bool) error {
 	return api.Refusef(api.CodeUnsupported, "give --tls-cert and --tls-key, or listen on 127.0.0.1", "--listen %s: only loopback works without TLS", quote.Arg(address))
 }
 
-func (d *doors) add(l net.Listener, name string, cert *certificate) {
+func (d *listeners) add(l net.Listener, name string, cert *certificate) {
 	if host, _, err := net.SplitHostPort(l.Addr().String()); err == nil {
 		d.hosts = append(d.hosts, host)
 	}
 	if _, isTCP := l.(*net.TCPListener); isTCP && cert != nil {
 		l = tls.NewListener(l, cert.config())
 	}
-	d.listeners, d.names = append(d.listeners, l), append(d.names, name)
+	d.all, d.names = append(d.all, l), append(d.names, name)
 }
 
-func (d *doors) close() error {
+func (d *listeners) close() error {
 	var err error
-	for _, l := range d.listeners {
+	for _, l := range d.all {
 		err = errors.Join(err, l.Close())
 	}
 	return err

@@ -67,23 +67,23 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	if err != nil {
 		return err
 	}
-	doors, err := open(home, o, cert)
+	listening, err := openListeners(home, o, cert)
 	if err != nil {
 		return err
 	}
 	site := siteName()
-	doors.hosts = append(doors.hosts, site)
+	listening.hosts = append(listening.hosts, site)
 	expirer := engine.NewExpirer()
 	defer runUntilCalled(ctx, expirer.Run)()
 	requests, err := engine.OpenRequests()
 	if err != nil {
-		return errors.Join(err, doors.close())
+		return errors.Join(err, listening.close())
 	}
 	defer requests.Close()
 	s := server.New(server.Config{
 		Touch:  expirer.Touch,
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
-		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
+		Hosts: listening.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile,
 		Agents:          agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),
 		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
@@ -91,12 +91,12 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	mountMCP(s, log)
 	mountSite(s, engine, site)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()
-	if err := ready(doors.names); err != nil {
-		return errors.Join(err, doors.close())
+	if err := ready(listening.names); err != nil {
+		return errors.Join(err, listening.close())
 	}
 	// Without a service manager nobody is told.
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
-	return s.Serve(ctx, doors.listeners...)
+	return s.Serve(ctx, listening.all...)
 }
 
 // agentsOf returns the coding agents of the operator's host. The operator's variables are

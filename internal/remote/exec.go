@@ -79,7 +79,7 @@ func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdi
 		case <-left.Done():
 		}
 	}()
-	m, err := sock.attend(left, stdio, detached)
+	m, err := sock.relay(left, stdio, detached)
 	switch {
 	case err != nil && len(detached) > 0, err != nil && ctx.Err() != nil && r.Detachable:
 		res.Detached = true

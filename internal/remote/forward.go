@@ -26,7 +26,7 @@ func (e *Engine) Forward(ctx context.Context, name string, port int) (func(conte
 			return err
 		}
 		defer sock.close()
-		m, err := sock.attend(ctx, cell.Stdio{In: conn, Out: conn}, nil)
+		m, err := sock.relay(ctx, cell.Stdio{In: conn, Out: conn}, nil)
 		switch {
 		case err != nil:
 			return forwardError(name, err)

@@ -33,7 +33,7 @@ func (e *Engine) Run(ctx context.Context, r api.RunRequest, stdio cell.Stdio) (*
 	reading, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() { e.endRun(reading, begun, giveUp) })()
-	m, err := sock.attend(reading, stdio, nil)
+	m, err := sock.relay(reading, stdio, nil)
 	if stdio.Ended != nil {
 		stdio.Ended()
 	}

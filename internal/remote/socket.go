@@ -93,9 +93,9 @@ func (s *socket) tell(ctx context.Context, doc any) error {
 	return s.conn.Write(ctx, websocket.MessageText, text)
 }
 
-// attend passes streams, sizes and signals on until the last message about the
+// relay passes streams, sizes and signals on until the last message about the
 // command, which it returns. detached is sent to when the caller leaves.
-func (s *socket) attend(ctx context.Context, stdio cell.Stdio, detached chan<- struct{}) (message, error) {
+func (s *socket) relay(ctx context.Context, stdio cell.Stdio, detached chan<- struct{}) (message, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if stdio.In != nil {

@@ -259,11 +259,11 @@ func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Wr
 	defer j.release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	forget := func() {}
-	defer func() { forget() }()
+	remove := func() {}
+	defer func() { remove() }()
 	stdio.In, stdio.Out, stdio.Err = j.stdin, stdout, stderr
 	stdio.Begun = func(id string) {
-		forget = j.server.jobs.add(id, cancel)
+		remove = j.server.jobs.add(id, cancel)
 		begun(id)
 	}
 	return measured{j.engine, j.server, j.call}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)

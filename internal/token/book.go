@@ -184,7 +184,7 @@ func (b *Book) Create(r api.TokenRequest, by string) (*api.TokenCreated, error) 
 			return fmt.Errorf("%w: %s", ErrTaken, e.Name)
 		}
 		doc.Tokens = append(doc.Tokens, e)
-		return doc.forget(now)
+		return doc.dropEnded(now)
 	})
 	if err != nil {
 		return nil, err
@@ -192,8 +192,8 @@ func (b *Book) Create(r api.TokenRequest, by string) (*api.TokenCreated, error) 
 	return &api.TokenCreated{TokenInfo: e.info(b.now()), Token: secret}, nil
 }
 
-// forget drops the oldest tokens that have ended while there are too many.
-func (d *document) forget(now time.Time) error {
+// dropEnded drops the oldest tokens that have ended while there are too many.
+func (d *document) dropEnded(now time.Time) error {
 	for len(d.Tokens) > maxEntries {
 		i := slices.IndexFunc(d.Tokens, func(e entry) bool { return e.state(now) != stateActive })
 		if i < 0 {

@@ -322,11 +322,11 @@ func TestFullBook(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	doc := document{Version: 1, Tokens: make([]entry, maxEntries+1)}
-	if err := doc.forget(now); !errors.Is(err, ErrFull) {
+	if err := doc.dropEnded(now); !errors.Is(err, ErrFull) {
 		t.Errorf("too many active tokens: %v", err)
 	}
 	doc.Tokens[7].RevokedAt = &now
-	if err := doc.forget(now); err != nil || len(doc.Tokens) != maxEntries {
+	if err := doc.dropEnded(now); err != nil || len(doc.Tokens) != maxEntries {
 		t.Errorf("one of them has ended: %v, %d left", err, len(doc.Tokens))
 	}
 }

@@ -32,7 +32,7 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 	if err := checkID("layer", d.Layer); err != nil {
 		return Info{}, err
 	}
-	s.packs.forget(d.Layer)
+	s.packs.remove(d.Layer)
 	m, err := tree.Load(s.packs, d.Layer)
 	if err != nil {
 		return Info{}, fmt.Errorf("%w, and its manifest cannot be read: %w", ErrUndescribed, err)

@@ -169,7 +169,7 @@ func (p *pending) mark() error {
 // needs care to remove and there are not enough spare ones.
 func (p *pending) recycle() error {
 	p.close()
-	p.s.packs.forget(p.layer)
+	p.s.packs.remove(p.layer)
 	aside, err := p.s.setAside("pending/"+p.op, p.op)
 	if aside == "" || err != nil {
 		return err

@@ -92,8 +92,8 @@ func (p *packs) moved(layer, path string) {
 	}
 }
 
-// forget drops a manifest that was removed.
-func (p *packs) forget(layer string) {
+// remove drops a manifest that was removed.
+func (p *packs) remove(layer string) {
 	p.mu.Lock()
 	f := p.files[layer]
 	delete(p.files, layer)

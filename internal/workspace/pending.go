@@ -76,7 +76,7 @@ func (p *pending) close() { p.dir.Close() }
 // half-removed one is never resumed.
 func (p *pending) discard() error {
 	p.close()
-	p.s.packs.forget(p.layer)
+	p.s.packs.remove(p.layer)
 	return p.s.trash("pending/"+p.op, p.op)
 }
 
@@ -183,7 +183,7 @@ func (s *Store) newPack(dir *fsx.Dir, layer string) (*pack, error) {
 }
 
 func (s *Store) packTo(file *os.File, layer string) (*pack, error) {
-	s.packs.forget(layer)
+	s.packs.remove(layer)
 	buf := bufio.NewWriterSize(file, 128<<10)
 	w, err := tree.NewWriter(buf, layer, s.packs)
 	if err != nil {

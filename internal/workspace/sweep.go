@@ -100,7 +100,7 @@ func (sw *sweeper) remove(where, name string, list *[]string) error {
 		return err
 	}
 	if where == "layers" {
-		sw.s.packs.forget(name)
+		sw.s.packs.remove(name)
 		sw.s.mu.Lock()
 		delete(sw.s.infos, name)
 		sw.s.mu.Unlock()

@@ -126,7 +126,7 @@ func (v *verification) fresh(layer string) (Info, error) {
 	v.s.mu.Lock()
 	delete(v.s.infos, layer)
 	v.s.mu.Unlock()
-	v.s.packs.forget(layer)
+	v.s.packs.remove(layer)
 	return v.s.Info(layer)
 }
 

@@ -317,7 +317,7 @@ func (c *plainCell) exec(ctx context.Context, cmd driver.Command, stdio driver.S
 	if cmd.Executed != nil {
 		cmd.Executed(pid)
 	}
-	out = c.attend(ctx, pid, cmd, stdio, s, last)
+	out = c.await(ctx, pid, cmd, stdio, s, last)
 	return out, nil
 }
 
@@ -386,8 +386,8 @@ func (c *plainCell) spawn(program string, cmd driver.Command, s *plainStreams) (
 	return p.Pid, errors.Join(err, unix.PtraceDetach(p.Pid))
 }
 
-// attend waits for a command, and for the streams of one that the cell ends with.
-func (c *plainCell) attend(ctx context.Context, pid int, cmd driver.Command, stdio driver.Stdio, s *plainStreams, last bool) (out driver.Outcome) {
+// await waits for a command, and for the streams of one that the cell ends with.
+func (c *plainCell) await(ctx context.Context, pid int, cmd driver.Command, stdio driver.Stdio, s *plainStreams, last bool) (out driver.Outcome) {
 	out.Controls = controls()
 	begin, ended := time.Now(), make(chan unix.WaitStatus, 1)
 	go func() {

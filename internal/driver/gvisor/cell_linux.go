@@ -227,7 +227,7 @@ func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio)
 		return driver.Outcome{}, err
 	}
 	out := driver.Outcome{Controls: c.controls}
-	e.attend(ctx, &out)
+	e.serve(ctx, &out)
 	return out, nil
 }
 

@@ -57,7 +57,7 @@ func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execut
 		TTY: cmd.TTY, Rows: cmd.Size.Rows, Cols: cmd.Size.Cols, Stdin: stdio.In != nil,
 	}})
 	if err != nil {
-		e.forget()
+		e.remove()
 		return nil, fault.At("send command", err)
 	}
 	return e, nil
@@ -67,8 +67,8 @@ func (c *Cell) say(o *protocol.Order) error {
 	return c.conn.Write(frames.Frame{Kind: frames.Order, Data: protocol.Encode(o)})
 }
 
-// forget means that nothing more is done with what the guest says about the command.
-func (e *execution) forget() {
+// remove takes the command off the list: what the guest still says about it is ignored.
+func (e *execution) remove() {
 	e.cell.mu.Lock()
 	defer e.cell.mu.Unlock()
 	delete(e.cell.commands, e.id)
@@ -119,12 +119,12 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	r, ok := <-e.reports
 	switch {
 	case ctx.Err() != nil && e.last:
-		e.forget()
+		e.remove()
 		return fault.At("start", ctx.Err())
 	case !ok:
 		return fault.At("gvisor", errEnded)
 	case r.Kind != protocol.Started:
-		e.forget()
+		e.remove()
 		return r.Err()
 	}
 	if e.command.Executed != nil {
@@ -147,8 +147,8 @@ func (e *execution) signal(sig unix.Signal) {
 	_ = e.cell.say(&protocol.Order{Signal: int(sig), To: int(e.id)})
 }
 
-// attend serves the command while it runs, and fills in its outcome.
-func (e *execution) attend(ctx context.Context, out *driver.Outcome) {
+// serve serves the command while it runs, and fills in its outcome.
+func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 	begin := time.Now()
 	e.connect()
 	var limit <-chan time.Time
@@ -265,7 +265,7 @@ func (e *execution) finish() {
 		}
 		<-done
 	}
-	e.forget()
+	e.remove()
 }
 
 // settle completes an outcome. A natural end that the guest reports wins over a

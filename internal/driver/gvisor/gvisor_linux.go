@@ -126,7 +126,7 @@ func (d *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 		return driver.Outcome{}, err
 	}
 	out = driver.Outcome{Controls: c.controls, StartTook: time.Since(begin)}
-	e.attend(ctx, &out)
+	e.serve(ctx, &out)
 	out.Usage, out.Refused = c.Usage(), c.refused()
 	return out, nil
 }

@@ -334,7 +334,7 @@ func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio)
 		return driver.Outcome{}, err
 	}
 	out := driver.Outcome{Controls: c.controls}
-	e.attend(ctx, stdio, &out)
+	e.serve(ctx, stdio, &out)
 	return out, nil
 }
 

@@ -96,8 +96,8 @@ func (e *execution) signal(sig unix.Signal) {
 	_ = e.cell.conn.Write(&protocol.Order{Signal: int(sig), To: e.id})
 }
 
-// attend serves the command while it runs, and fills in its outcome.
-func (e *execution) attend(ctx context.Context, stdio driver.Stdio, out *driver.Outcome) {
+// serve serves the command while it runs, and fills in its outcome.
+func (e *execution) serve(ctx context.Context, stdio driver.Stdio, out *driver.Outcome) {
 	begin := time.Now()
 	streams := connect(e.streams, stdio, e.command.TTY)
 	var limit <-chan time.Time

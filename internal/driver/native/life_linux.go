@@ -62,7 +62,7 @@ func (t *template) Exec(ctx context.Context, cmd driver.Command, stdio driver.St
 		return driver.Outcome{}, err
 	}
 	out := driver.Outcome{Controls: t.controls}
-	e.attend(ctx, stdio, &out)
+	e.serve(ctx, stdio, &out)
 	return out, nil
 }
 

@@ -118,7 +118,7 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 		return driver.Outcome{}, err
 	}
 	out = driver.Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
-	e.attend(ctx, stdio, &out)
+	e.serve(ctx, stdio, &out)
 	out.Usage = cell.limits.usage()
 	return out, nil
 }

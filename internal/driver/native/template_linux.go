@@ -38,7 +38,7 @@ func (n *Driver) startWithSpawner() (*process, *spawner, error) {
 		return nil, nil, err
 	}
 	_ = childEnd.Close() // else the end of the spawner would not be noticed
-	if err := s.greet(); err != nil {
+	if err := s.handshake(); err != nil {
 		err = p.whyNot(fault.At("spawner", err))
 		p.destroy()
 		_ = c.Close()
@@ -62,7 +62,8 @@ func (p *process) whyNot(err error) error {
 	return err
 }
 
-func (s *spawner) greet() error {
+// handshake exchanges the first messages with the spawner, and opens its process.
+func (s *spawner) handshake() error {
 	if err := s.conn.KnowSender(); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (r *relay) connect(id uint32, fds []int) (start func()) {
 		go c.feed(files)
 		go func() {
 			output.Wait()
-			r.forget(id, c)
+			r.remove(id, c)
 		}()
 	}
 }
@@ -118,8 +118,8 @@ func (c *command) feed(files []*os.File) {
 	}
 }
 
-// forget drops the streams of a command when all of its output was sent.
-func (r *relay) forget(id uint32, c *command) {
+// remove drops the streams of a command when all of its output was sent.
+func (r *relay) remove(id uint32, c *command) {
 	r.mu.Lock()
 	delete(r.commands, id)
 	r.mu.Unlock()
