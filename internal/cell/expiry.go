@@ -195,7 +195,7 @@ func (l *liveRun) expire(ctx context.Context, o supervise.ExpireOrder) (done, en
 		return false, false, api.Usagef("", "an order that cannot be understood")
 	}
 	c, saves := l.cell.(driver.Saver)
-	if saves && x.Action == api.OnTimeoutPause && !l.r.rec.Paused && l.r.rec.Session == nil {
+	if saves && x.Action == api.OnTimeoutPause && !l.r.rec.Paused && !l.isSession() {
 		done, err = l.expireToDisk(ctx, c, x)
 		return done, done, err
 	}
@@ -256,6 +256,8 @@ func (l *liveRun) recordExpiry(x expiry) (done bool, err error) {
 	}
 	defer home.Unlock()
 	e.log.ForgetKey()
+	l.r.recording.Lock()
+	defer l.r.recording.Unlock()
 	rec := l.r.rec
 	rec.Paused = rec.Paused || x.Action == api.OnTimeoutPause
 	err = e.store.Update(func(tx *store.Tx) error {

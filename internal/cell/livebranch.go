@@ -148,7 +148,7 @@ func branchRun(o api.RunOptions, q api.BranchRequest, origin *branchOrigin) runR
 	}
 	o.Memory, o.CPUs, o.PIDs = narrower(o.Memory, q.Memory), narrower(o.CPUs, q.CPUs), narrower(o.PIDs, q.PIDs)
 	o.Timeout, o.Wait = narrower(o.Timeout, q.Timeout), 0
-	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH = nil, "", nil
+	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH, o.Network.Unrestricted = nil, "", nil, false
 	return runRequest{RunRequest: api.RunRequest{Args: []string{"branch"}, RunOptions: o}, reloadable: true, origin: origin}
 }
 

@@ -86,7 +86,7 @@ func newSessionTimeline(s *session) *cobra.Command {
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			list, err := agentsession.Timeline(ctx, e, args[0], s.now())
+			list, err := agentsession.Timeline(ctx, e, args[0], s.now(), agentsession.Span{})
 			if err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func exportSession(ctx context.Context, s *session, e Engine, name, format strin
 		return nil
 	}
 	out := sessionExport{Session: info, Receipts: []*api.ReceiptDoc{}}
-	if out.Timeline, err = agentsession.Timeline(ctx, e, name, s.now()); err != nil {
+	if out.Timeline, err = agentsession.Timeline(ctx, e, name, s.now(), agentsession.Span{}); err != nil {
 		return err
 	}
 	list, err := e.ReceiptList(ctx, name)

@@ -113,7 +113,24 @@ func TestSessionCredentials(t *testing.T) {
 	if !slices.Equal(i.Credentials, []string{"helper_key: placeholder, from the request"}) {
 		t.Errorf("%q", i.Credentials)
 	}
-	for _, i := range []api.AgentSession{i, with.session(named)} {
+	theirs := with.session(named)
+	if !slices.Equal(theirs.Credentials, []string{"helper_key: placeholder"}) {
+		t.Errorf("%q", theirs.Credentials)
+	}
+	// Where the operator's values come from is the operator's alone.
+	admin := d.token(api.TokenBody{Name: "admin", Scopes: []string{"admin"}})
+	for _, path := range []string{"/v1/sessions/" + theirs.SessionID, "/v1/sessions", "/v1/runs/" + theirs.RunID, "/v1/cells/" + theirs.SessionID + "/runs"} {
+		if r := with.send("GET", path, nil); !strings.Contains(string(r.body), "helper_key: placeholder") || strings.Contains(string(r.body), o.dir+"/secret") {
+			t.Errorf("%s: %s", path, r.body)
+		}
+		if r := admin.send("GET", path, nil); !strings.Contains(string(r.body), "helper_key: placeholder, from "+o.dir+"/secret") {
+			t.Errorf("as admin, %s: %s", path, r.body)
+		}
+	}
+	if r := with.send("POST", "/v1/sessions/plan", named); strings.Contains(string(r.body), o.dir+"/secret") {
+		t.Errorf("the plan: %s", r.body)
+	}
+	for _, i := range []api.AgentSession{i, theirs} {
 		env := with.exec(i.SessionID, "sh", "-c", "until grep HELPER_KEY seen; do :; done").Stdout
 		if !strings.HasPrefix(env, "HELPER_KEY=") || strings.Contains(env, "real-key") || strings.Contains(env, "of-the-") {
 			t.Errorf("the agent has %q", env)

@@ -304,3 +304,30 @@ func TestSessionOnce(t *testing.T) {
 		t.Errorf("%d cells", len(cells.Items))
 	}
 }
+
+// TestRewindQuota: a rewind whose new start the quota refuses leaves the agent running. A
+// session does not count besides the one that takes its place.
+func TestRewindQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Cells: "my-", Quota: &api.Quota{LiveCells: 1, Disk: 2 << 20}})
+	small.want(http.StatusCreated, nil, "POST", "/v1/cells", `{"name": "my-cell", "source": {"empty": true}}`)
+	t.Cleanup(func() { d.remove("my-cell") })
+	i := small.session(listener("my-cell"))
+	again := "/v1/sessions/" + i.SessionID + "/rewind"
+	var back api.RewoundSession
+	small.want(http.StatusOK, &back, "POST", again, `{"to": 0}`)
+	if back.Session.Status != api.SessionRunning || len(back.Session.RunIDs) != 2 {
+		t.Errorf("after a rewind: %+v", back.Session)
+	}
+	d.exec(i.SessionID, "sh", "-c", "head -c 3000000 /dev/urandom > file")
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells/"+i.SessionID+"/checkpoints", `{}`)
+	if p := small.problem(http.StatusTooManyRequests, api.CodeQuota, "POST", again, `{"to": 0}`); !strings.Contains(p.Detail, "disk") {
+		t.Errorf("%+v", p)
+	}
+	var now api.AgentSession
+	d.want(http.StatusOK, &now, "GET", "/v1/sessions/"+i.SessionID, nil)
+	if now.Status != api.SessionRunning || now.RunID != back.Session.RunID {
+		t.Errorf("a rewind that was refused has stopped the agent: %+v", now)
+	}
+}

@@ -47,7 +47,19 @@ func badCursor() error {
 
 // aged returns the key of an item that was made at a time.
 func aged(at time.Time, id string) string {
-	return at.UTC().Format("2006-01-02T15:04:05.000000000Z") + id
+	return at.UTC().Format(agedLayout) + id
+}
+
+// agedLayout is the time in a position of aged.
+const agedLayout = "2006-01-02T15:04:05.000000000Z"
+
+// agedAt returns the time of a position.
+func agedAt(position string) (time.Time, error) {
+	at, err := time.Parse(agedLayout, position[:min(len(position), len(agedLayout))])
+	if err != nil {
+		return at, badCursor()
+	}
+	return at, nil
 }
 
 // cut returns the page of a list that begins after the cursor. key returns the

@@ -113,6 +113,30 @@ func (s *Server) acquireStart(ctx context.Context, c *call, name string, a token
 	return s.starting.begin([]string{name}, free), nil
 }
 
+// acquireAgain takes a cell that is about to be started again out of the quotas, before it
+// is stopped. What it uses while it is live does not count besides.
+func (s *Server) acquireAgain(ctx context.Context, c *call, name string, a token.Amount) (release func(), err error) {
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
+	s.starting.mu.Lock()
+	defer s.starting.mu.Unlock()
+	if s.starting.cells[name] {
+		return nil, api.Refusef(api.CodeBusy, "wait until it has started", "%s is being started", name)
+	}
+	var free func()
+	end := s.starting.begin([]string{name}, func() { free() })
+	whole, own, _, err := s.live(ctx, c, name)
+	if err == nil {
+		free, err = s.take(c, a, whole, own)
+	}
+	if err != nil {
+		delete(s.starting.cells, name)
+		return nil, err
+	}
+	return end, nil
+}
+
 // begin adds cells that are about to be live. end removes them, and calls free. The
 // caller of begin holds mu.
 func (s *starting) begin(names []string, free func()) (end func()) {

@@ -67,6 +67,7 @@ func (s *Server) listRuns(ctx context.Context, c *call, cell string, page Page) 
 	}
 	runs = slices.DeleteFunc(runs, func(r api.RunInfo) bool { return !c.caller.sees(r.Cell) })
 	for _, r := range runs {
+		c.hideSources(r.Session)
 		if err := s.settled(ctx, r); err != nil {
 			return nil, err
 		}
@@ -115,6 +116,7 @@ func (s *Server) getRun(ctx context.Context, c *call, name runName) (*api.RunInf
 	if name.cell != "" && name.cell != info.Cell || !c.caller.sees(info.Cell) {
 		return nil, api.Missing("run", name.run, "")
 	}
+	c.hideSources(info.Session)
 	return info, s.settled(ctx, *info)
 }
 

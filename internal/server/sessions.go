@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -70,13 +71,36 @@ func missingSession(name string) error {
 	return api.Missing("session", name, "GET /v1/sessions lists them")
 }
 
-// session describes a session.
+// session describes a session to the caller.
 func (c *call) session(ctx context.Context, name string) (*api.AgentSession, error) {
+	i, err := c.wholeSession(ctx, name)
+	if err == nil {
+		c.hideSources(&i.SessionTerms)
+	}
+	return i, err
+}
+
+// wholeSession describes a session with what only the operator is told.
+func (c *call) wholeSession(ctx context.Context, name string) (*api.AgentSession, error) {
 	i, err := session.Show(ctx, c.engine, name, time.Now())
 	if err != nil && api.KindOf(err) == api.NotFound {
 		return nil, missingSession(name)
 	}
 	return i, err
+}
+
+// hideSources leaves out where the values of credentials come from, which are paths of the
+// operator's host, if the caller is not the operator.
+func (c *call) hideSources(t *api.SessionTerms) {
+	if t == nil || c.caller.local || c.caller.may(Admin) {
+		return
+	}
+	t.Credentials = slices.Clone(t.Credentials)
+	for i, text := range t.Credentials {
+		if what, source, _ := strings.Cut(text, ", from "); source != session.FromRequest {
+			t.Credentials[i] = what
+		}
+	}
 }
 
 // visibleCells reads what a caller may know of.
@@ -102,6 +126,9 @@ func (s *Server) listSessions(ctx context.Context, c *call, in *listSessionsInpu
 	list, err := session.List(ctx, visibleCells{c.engine, c}, in.Agent, "", time.Now())
 	if err != nil {
 		return nil, err
+	}
+	for i := range list {
+		c.hideSources(&list[i].SessionTerms)
 	}
 	list = slices.DeleteFunc(list, func(i api.AgentSession) bool { return in.Status != "" && i.Status != in.Status })
 	return cut(in.Page, list, func(i api.AgentSession) string { return aged(i.StartedAt, i.CellID) })
@@ -129,7 +156,17 @@ func timeline(ctx context.Context, c *call, in *pagedSession) (*api.List[api.Tim
 	if _, err := c.session(ctx, in.Session); err != nil {
 		return nil, err
 	}
-	all, err := session.Timeline(ctx, c.engine, in.Session, time.Now())
+	after, err := in.position()
+	if err != nil {
+		return nil, err
+	}
+	span := session.Span{Limit: in.Limit + 1} // one more says that there is a next page
+	if after != "" {
+		if span.From, err = agedAt(after); err != nil {
+			return nil, err
+		}
+	}
+	all, err := session.Timeline(ctx, c.engine, in.Session, time.Now(), span)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,15 @@ func (s *Server) planSession(ctx context.Context, c *call, in *createSessionInpu
 	if err != nil {
 		return nil, err
 	}
-	return &p.Plan.SessionPlan, nil
+	out := p.Plan.SessionPlan
+	c.hideSources(&out.Terms)
+	out.UsedCredentials = slices.Clone(out.UsedCredentials)
+	for i := range out.UsedCredentials {
+		if used := &out.UsedCredentials[i]; !slices.Contains(out.Terms.Credentials, used.String()) {
+			used.Source = ""
+		}
+	}
+	return &out, nil
 }
 
 // newSession decides about a new session.
@@ -221,7 +229,7 @@ func (e sessionEngine) Start(ctx context.Context, r api.StartRequest) (*api.Star
 
 // rewindSession takes a session back to a turn, and starts its agent again.
 func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[api.RewindBody]) (*api.RewoundSession, error) {
-	i, err := c.session(ctx, in.Session)
+	i, err := c.wholeSession(ctx, in.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +244,11 @@ func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[ap
 		if p, err = s.sessionAgain(ctx, c, i, b.SessionSettings); err != nil {
 			return nil, err
 		}
+		release, err := s.acquireAgain(ctx, c, in.Session, p.amount)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
 	expect, err := expectation(in.Match)
 	if err != nil {

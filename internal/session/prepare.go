@@ -218,6 +218,9 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 	return others, nil
 }
 
+// FromRequest is the source of a credential that a caller of a daemon brings along.
+const FromRequest = "the request"
+
 // given reads credentials as NAME=SOURCE. Of those of the agent it returns decisions,
 // and of those that a caller of a daemon only names, the names.
 func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision, named, others []string, err error) {
@@ -237,7 +240,7 @@ func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision,
 			return nil, nil, nil, err
 		}
 		if h.Served {
-			d.Source = "the request"
+			d.Source = FromRequest
 		}
 		decisions = append(decisions, d)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -13,38 +14,82 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
+// Span is a part of a timeline.
+type Span struct {
+	// From is the time of its first entries.
+	From time.Time
+	// Limit is how many later entries are wanted at least, if there are so many; 0 means
+	// all of them.
+	Limit int
+}
+
+// disorder bounds how much later than a later event an event can be written: repetitions
+// are counted for a while before they are.
+const disorder = 2 * time.Minute
+
 // Timeline lists what happened in a session, in the order of time: its events, and
-// what was done with its cell.
-func Timeline(ctx context.Context, r Reader, name string, now time.Time) ([]api.TimelineEntry, error) {
+// what was done with its cell. Events before and far behind the span are not read.
+func Timeline(ctx context.Context, r Reader, name string, now time.Time, span Span) ([]api.TimelineEntry, error) {
 	s, err := Show(ctx, r, name, now)
 	if err != nil {
 		return nil, err
 	}
-	out := []api.TimelineEntry{}
-	for _, run := range s.RunIDs {
-		err := r.Events(ctx, api.EventQuery{Cell: name, Run: run}, func(rec event.Record) error {
-			entry, err := fromEvent(rec)
-			if err == nil {
-				out = append(out, entry)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	out, err := span.events(ctx, r, s)
+	if err != nil {
+		return nil, err
 	}
 	log, err := r.Log(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range log {
-		if l.Kind == "run" || l.Kind == "live" {
-			continue // its events say it
+		if l.Kind == "run" || l.Kind == "live" || l.CreatedAt.Before(span.From) {
+			continue // its events say it, or it was shown
 		}
 		out = append(out, api.TimelineEntry{At: l.CreatedAt, Kind: l.Kind, Summary: summaryOf(l), Details: map[string]string{"id": l.ID, "actor": l.Actor}})
 	}
 	slices.SortStableFunc(out, func(a, b api.TimelineEntry) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+// errEnough ends the reading of events.
+var errEnough = errors.New("enough events were read")
+
+// events returns the events of a session in the span, and some behind it.
+func (p Span) events(ctx context.Context, r Reader, s *api.AgentSession) ([]api.TimelineEntry, error) {
+	out, later := []api.TimelineEntry{}, 0
+	var last time.Time // of those that are enough
+	take := func(rec event.Record) error {
+		entry, err := fromEvent(rec)
+		switch {
+		case err != nil:
+			return err
+		case p.Limit > 0 && later >= p.Limit && entry.At.After(last.Add(disorder)):
+			return errEnough
+		}
+		out = append(out, entry)
+		if entry.At.After(p.From) && later < p.Limit {
+			later++
+			if entry.At.After(last) {
+				last = entry.At
+			}
+		}
+		return nil
+	}
+	q := api.EventQuery{Cell: s.Cell}
+	if !p.From.IsZero() {
+		q.Since = p.From.Truncate(time.Millisecond) // as precise as events are
+	}
+	for _, q.Run = range s.RunIDs {
+		err := r.Events(ctx, q, take)
+		if errors.Is(err, errEnough) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(out, func(e api.TimelineEntry) bool { return e.At.Before(p.From) }), nil
 }
 
 func summaryOf(l api.LogEntry) string {
