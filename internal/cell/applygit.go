@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -144,12 +145,85 @@ func (a *application) heldRepositories(allowed func(path string) bool) ([]api.Ob
 		return nil, nil
 	}
 	claims, err := a.newlyTracked(a.base, a.theirs)
+	if err != nil {
+		return nil, err
+	}
+	broken, err := a.brokenRefs()
 	var held []api.Obstacle
-	for _, c := range claims {
+	for _, c := range append(claims, broken...) {
 		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
 		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) }) {
 			held = append(held, api.Obstacle{Path: c.source, Reason: c.what, Allow: dir})
 		}
 	}
 	return held, err
+}
+
+// brokenRefs lists the refs of the target's repositories that would lose their commit:
+// the plan removes objects, leaves the ref, and the cell does not have the commit.
+func (a *application) brokenRefs() ([]claim, error) {
+	base, err := a.e.stateTree(a.cell, a.base)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := a.e.stateTree(a.cell, a.theirs)
+	if err != nil {
+		return nil, err
+	}
+	var found []claim
+	for _, dir := range losingObjects(a.merge.ops) {
+		refs, err := brokenIn(dir, base, theirs, leftout.InDir(a.target))
+		if err != nil {
+			return nil, api.Refusef(api.CodeConflict, "--except .git applies the files alone", "the branches of %s cannot be read, and objects that they may need would be removed: %v", quote.Path(dir), err)
+		}
+		found = append(found, refs...)
+	}
+	return found, nil
+}
+
+// losingObjects lists the repositories that stay and lose objects.
+func losingObjects(ops []apply.Op) []string {
+	removed, repos := map[string]bool{}, map[string]bool{}
+	for _, op := range ops {
+		removed[op.Path] = op.New == nil
+	}
+	for _, op := range ops {
+		if dir := gitread.RepoOfObject(op.Path); dir != "" && op.New == nil && !removed[dir] {
+			repos[dir] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(repos))
+}
+
+func brokenIn(dir string, base, theirs, ours gitread.Files) ([]claim, error) {
+	was, err := refsOf(base, dir)
+	if err != nil {
+		return nil, err
+	}
+	now, err := refsOf(ours, dir)
+	if err != nil {
+		return nil, err
+	}
+	cell, err := gitread.Open(theirs, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer cell.Close()
+	var found []claim
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if was[name] != now[name] && !cell.Has(now[name]) {
+			found = append(found, claim{path.Join(dir, name), "is newer than the last apply, and this one would remove objects that it may need"})
+		}
+	}
+	return found, nil
+}
+
+// refsOf returns the refs of the repository at a directory.
+func refsOf(files gitread.Files, dir string) (map[string]string, error) {
+	repo, err := gitread.Open(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer repo.Close()
+	return repo.Refs()
 }

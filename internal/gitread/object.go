@@ -62,6 +62,15 @@ func (r *Repo) object(id string) (object, error) {
 	return o, nil
 }
 
+// Has reports whether the repository has a commit or another object.
+func (r *Repo) Has(id string) bool {
+	if !isID(id) {
+		return false
+	}
+	_, err := r.object(id)
+	return err == nil
+}
+
 func (r *Repo) spend(n int) error {
 	if r.spent += n; r.spent > maxWork {
 		return errors.New("reading the repository takes too much work")
