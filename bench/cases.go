@@ -46,6 +46,7 @@ func (b *bench) cases() []measurement {
 		{"the start of the program against an empty one", nil, b.start},
 		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
 		{"exec in a live cell against bwrap", nil, of(b.live, small)},
+		{"sessions of agents", []shape{small}, of(b.sessions, small)},
 		{"network: requests through an inspecting rule", nil, b.requests},
 		{"network: the program of a connection", nil, b.programs},
 		{"network: 1,000 connections at once", nil, b.connections},
