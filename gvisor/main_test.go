@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"testing"
+	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -111,5 +113,19 @@ func TestArguments(t *testing.T) {
 		if _, err := prepare(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
+	}
+}
+
+// TestSpareCollector: garbage is collected again after the time, as before, and within
+// it what is on the heap is bounded.
+func TestSpareCollector(t *testing.T) {
+	limit := debug.SetMemoryLimit(-1)
+	done := spareCollector(time.Millisecond)
+	during := debug.SetMemoryLimit(-1)
+	<-done
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	if now := debug.SetMemoryLimit(-1); percent <= 0 || now != limit || during != startMemory && during != limit {
+		t.Errorf("the collector runs at %d %%; the limit is %d, was %d during the start and %d before", percent, now, during, limit)
 	}
 }
