@@ -77,8 +77,14 @@ func visibleRun(tx *store.Tx, r store.Run, sees func(cell string) bool) error {
 	return err
 }
 
+// eventRun describes the journal of a run. The last event of a run whose process died is
+// written by the process that finishes it, shortly before that makes the receipt.
 func eventRun(r store.Run) eventquery.Run {
-	return eventquery.Run{ID: r.ID, Started: r.StartedAt, Ended: r.State == "done", EndedTime: r.FinishedAt}
+	ended := r.FinishedAt
+	if made := store.IDTime(r.ReceiptID); made.After(ended) {
+		ended = made
+	}
+	return eventquery.Run{ID: r.ID, Started: r.StartedAt, Ended: r.State == "done", EndedTime: ended}
 }
 
 // FollowEvents calls fn for the last events of a cell, or of all with "", and then for

@@ -59,7 +59,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 		return err
 	}
 	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk, journals: map[int64]*receipt.Journal{}}
-	err = l.store.View(func(tx *store.Tx) error {
+	err = l.store.ViewApart(func(tx *store.Tx) error {
 		keys, err := l.trusted(given...)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // NewID makes a unique name that sorts by its time. The order is only for
-// people: nothing depends on it, so a clock that jumps back does no harm. It is
+// people, and no two records are compared by it: a clock that jumps back does no harm. It is
 // a ULID in small letters: 48 bits of milliseconds, then 80 random bits.
 func NewID(prefix string) string {
 	var b [16]byte
@@ -26,6 +26,24 @@ func NewID(prefix string) string {
 		high, low = high>>5, high<<59|low>>5
 	}
 	return prefix + "_" + string(text[:])
+}
+
+// IDTime returns when an id was made, by the clock of that moment; zero if it is none.
+func IDTime(id string) time.Time {
+	const timeLen = 10 // of 26 digits
+	_, text, _ := strings.Cut(id, "_")
+	if len(text) != timeLen+randomLen {
+		return time.Time{}
+	}
+	var ms int64
+	for i := range timeLen {
+		digit := strings.IndexByte(digits, text[i])
+		if digit < 0 {
+			return time.Time{}
+		}
+		ms = ms<<5 | int64(digit)
+	}
+	return time.UnixMilli(ms)
 }
 
 // The length of the random end of an id, and of the shortest part of it that

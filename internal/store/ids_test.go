@@ -44,3 +44,17 @@ func TestPickID(t *testing.T) {
 		}
 	}
 }
+
+// TestIDTime reads the time of ids, also of what is none.
+func TestIDTime(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Truncate(time.Millisecond)
+	if at := IDTime(NewID("rcpt")); at.Before(before) || at.After(time.Now()) {
+		t.Errorf("%v, not %v", at, before)
+	}
+	for _, id := range []string{"", "rcpt", "rcpt_", "rcpt_1", "rcpt_" + strings.Repeat("u", 26), strings.Repeat("0", 26)} {
+		if at := IDTime(id); !at.IsZero() {
+			t.Errorf("%q: %v", id, at)
+		}
+	}
+}

@@ -97,6 +97,19 @@ func (s *Store) View(fn func(*Tx) error) error {
 	return s.view(conn, fn)
 }
 
+// ViewApart is View for work that takes long: updates of this process do not wait for it.
+func (s *Store) ViewApart(fn func(*Tx) error) error {
+	if s.readers == nil {
+		return s.View(fn)
+	}
+	conn, err := s.readers.take()
+	if err != nil {
+		return s.View(fn) // the disk may be full
+	}
+	defer s.readers.give(conn)
+	return s.view(conn, fn)
+}
+
 func (s *Store) view(conn *sqlite.Conn, fn func(*Tx) error) (err error) {
 	end := sqlitex.Transaction(conn)
 	defer func() {

@@ -54,3 +54,30 @@ func TestViewsDoNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestUpdatesDoNotWait updates the database while a long view of the same process reads
+// it: the update is committed before the view ends, and the view does not see it.
+func TestUpdatesDoNotWait(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	err := s.ViewApart(func(tx *Tx) error {
+		if _, err := tx.Intents("cell"); err != nil {
+			return err
+		}
+		if !s.mu.TryLock() {
+			t.Fatal("the view has the connection that writes")
+		}
+		s.mu.Unlock()
+		if err := s.Update(func(tx *Tx) error { return tx.PutIntent("one", "cell", "test", struct{}{}) }); err != nil {
+			return err
+		}
+		list, err := tx.Intents("cell")
+		if len(list) != 0 {
+			t.Errorf("the view sees %v", list)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
