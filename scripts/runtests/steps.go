@@ -28,7 +28,8 @@ const selfUser = "^TestAsOrdinaryUser$"
 // packages with their own goroutines, and of the slow ones those tests that
 // do several things at once.
 func racing() (whole []string, parts []named) {
-	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
+	return []string{"./internal/fsx", "./internal/store"}, []named{
+		{module + "/internal/tree", []string{"TestParallelWriters"}},
 		{module + "/internal/driver/native", []string{"TestContract"}},
 		{module + "/internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
 		{module + "/internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
