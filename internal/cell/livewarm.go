@@ -127,10 +127,20 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 	return nil
 }
 
+// makesTemplates reports whether the runtime of a cell copies warm processes. Those of
+// others branch any live cell.
+func (e *Engine) makesTemplates(cell string) bool {
+	if e.openLate() != nil {
+		return true
+	}
+	c, err := e.findCell(cell)
+	return err != nil || c.Runtime == "" || c.Runtime == runtimeNative
+}
+
 // dialWarm connects with the supervisor of a cell that should be warm.
 func (e *Engine) dialWarm(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, err := e.dialWithin(ctx, cell)
-	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Code == api.CodeNotStarted {
+	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Code == api.CodeNotStarted && e.makesTemplates(cell) {
 		refused.Hint = "`forkcell warm python " + cell + "` makes it a template"
 	}
 	return client, err
