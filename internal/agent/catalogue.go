@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -92,7 +93,14 @@ func (c Catalogue) Find(name string) (*Entry, error) {
 	return &Entry{Adapter: a, Text: text, File: file}, nil
 }
 
+// parsed has the adapters of the program that were asked for, by name. Nobody changes
+// them.
+var parsed sync.Map
+
 func builtin(name string) (*Entry, error) {
+	if known, ok := parsed.Load(name); ok {
+		return known.(*Entry), nil
+	}
 	text, err := embedded.ReadFile("adapters/" + name + ".yaml")
 	if err != nil {
 		return nil, fmt.Errorf("%w %s", ErrUnknown, quote.Arg(name))
@@ -101,7 +109,9 @@ func builtin(name string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Entry{Adapter: a, Text: text}, nil
+	e := &Entry{Adapter: a, Text: text}
+	parsed.Store(name, e)
+	return e, nil
 }
 
 // All returns every adapter, by name. The first one that cannot be read is an error.
