@@ -7,6 +7,7 @@ type InitRequest struct {
 	Name              string      `json:"name,omitempty"`    // "" = after the directory
 	From              string      `json:"from,omitempty"`    // a directory, or FILE.tar[.zst]
 	Empty             bool        `json:"empty,omitempty"`   // an empty directory, instead of From
+	Sole              bool        `json:"sole,omitempty"`    // refuse if the directory From has a cell already
 	Upload            string      `json:"upload,omitempty"`  // an upload, instead of From
 	Backend           string      `json:"backend,omitempty"` // "" = choose, and say why
 	Runtime           string      `json:"runtime,omitempty"` // "" = native

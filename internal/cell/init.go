@@ -72,7 +72,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.importCell(ctx, &c, settings, op)
+	res, err := e.importCell(ctx, &c, settings, op, req.Sole)
 	if err != nil {
 		return nil, errors.Join(err, e.dropInit(op))
 	}
@@ -293,8 +293,20 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 	return nil
 }
 
+// refuseSecond refuses a second cell of a directory: two processes may have found
+// that it has none.
+func refuseSecond(tx *store.Tx, source string) error {
+	cells, err := tx.Cells(false)
+	for _, c := range cells {
+		if isOfDirectory(c) && c.Source == source {
+			return api.Refusef(api.CodeNameTaken, "`forkcell status "+c.Name+"` shows it", "%s got the cell %s meanwhile", quote.Path(source), c.Name)
+		}
+	}
+	return err
+}
+
 // importCell imports the source and records the cell.
-func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.Settings, op string) (*api.InitResult, error) {
+func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.Settings, op string, sole bool) (*api.InitResult, error) {
 	begin := time.Now()
 	ctx = e.withProgress(ctx)
 	at, err := e.layout(*c)
@@ -325,9 +337,19 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 	}
 	base := e.newCheckpoint(*c, "", "init", "", sealed)
 	c.Head, c.Applied = base.ID, base.ID
-	err = e.store.Update(func(tx *store.Tx) error { return e.recordInit(tx, *c, settings, base, op) })
+	err = e.store.Update(func(tx *store.Tx) error {
+		if sole {
+			if err := refuseSecond(tx, c.Source); err != nil {
+				return err
+			}
+		}
+		return e.recordInit(tx, *c, settings, base, op)
+	})
 	if errors.Is(err, store.ErrTaken) {
 		return nil, api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", c.Name)
+	}
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return nil, refused
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record the cell: %w", err)

@@ -59,12 +59,15 @@ func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err 
 	}
 	sources := map[string]string{}
 	for _, c := range cells {
-		if c.SourceKind == "dir" && c.ForkedCell == "" {
+		if isOfDirectory(c) {
 			sources[c.Name] = c.Source
 		}
 	}
 	return CellOf(dir, sources)
 }
+
+// isOfDirectory reports whether a cell was made from a directory, and is no fork.
+func isOfDirectory(c store.Cell) bool { return c.SourceKind == "dir" && c.ForkedCell == "" }
 
 // CellOf is CellAt among cells with the given sources, by their names.
 func CellOf(dir string, sources map[string]string) (name, below string, err error) {

@@ -139,7 +139,7 @@ func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
 		return "", err
 	}
 	if name == "" || below != "." {
-		res, err := o.Make(ctx, api.InitRequest{From: o.Plan.Workspace, Runtime: "native"})
+		res, err := o.Make(ctx, api.InitRequest{From: o.Plan.Workspace, Runtime: "native", Sole: true})
 		if err == nil {
 			return res.Cell, nil
 		}

@@ -240,10 +240,14 @@ func goTestSeeded(ctx context.Context, r *run, step string, patterns []string, f
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		goTest(ctx, r, step, slices.Concat(flags, drawing, []string{seed})...),
-		goTest(ctx, r, step, slices.Concat(flags, others)...),
-	)
+	var errs []error
+	if len(drawing) > 0 {
+		errs = append(errs, goTest(ctx, r, step, slices.Concat(flags, drawing, []string{seed})...))
+	}
+	if len(others) > 0 {
+		errs = append(errs, goTest(ctx, r, step, slices.Concat(flags, others)...))
+	}
+	return errors.Join(errs...)
 }
 
 // properties parts packages into those whose tests draw cases and the others.

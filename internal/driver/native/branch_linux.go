@@ -276,7 +276,6 @@ func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *
 	_, usable := errors.AsType[*refusal](err)
 	usable = usable || err == nil
 	if err == nil {
-		_ = w.signal(unix.SIGSTOP) // hold looks whether it has obeyed
 		j, err = copied.awaitJoined(exchange, w.filters+1, order.Listener)
 	}
 	held := t.hold(context.WithoutCancel(ctx))
