@@ -168,7 +168,7 @@ func checkHome(path string) error {
 
 // loadHome reads home.json, and writes it first where there is none yet.
 func (s *Store) loadHome(mode Mode) error {
-	f, err := s.dir.OpenFile("home.json")
+	f, err := s.dir.OpenFile(homeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.withoutHome(mode)
 	}
@@ -200,6 +200,9 @@ func (s *Store) withoutHome(mode Mode) error {
 	if _, err := s.dir.Lstat(databaseName); err == nil {
 		lost = true
 	}
+	if s.hasHome() { // another process has made it meanwhile
+		return s.loadHome(mode)
+	}
 	switch {
 	case lost && mode == Rescue:
 		return nil // NameHome writes it anew
@@ -229,8 +232,11 @@ func (s *Store) writeHome(id string) error {
 	if err != nil {
 		return err
 	}
-	return fsx.WriteFile(s.dir, "home.json", append(data, '\n'), 0o600)
+	return fsx.WriteFile(s.dir, homeName, append(data, '\n'), 0o600)
 }
+
+// homeName is the file that makes a directory a home.
+const homeName = "home.json"
 
 // homeDirs are made before home.json, which marks the home as complete.
 var homeDirs = []string{"locks", "blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"}
@@ -243,6 +249,9 @@ func (s *Store) createHome() error {
 	names, err := s.dir.Names()
 	if err != nil {
 		return fmt.Errorf("read the state directory: %w", err)
+	}
+	if slices.Contains(names, homeName) {
+		return s.loadHome(Read)
 	}
 	for _, n := range names {
 		if !isTemp(n) && n != RemotesDir && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
@@ -257,7 +266,7 @@ func (s *Store) createHome() error {
 		return err
 	}
 	defer unlock()
-	if _, err := s.dir.Lstat("home.json"); err == nil {
+	if s.hasHome() {
 		return s.loadHome(Read)
 	}
 	for _, d := range homeDirs {
@@ -266,6 +275,12 @@ func (s *Store) createHome() error {
 		}
 	}
 	return s.writeHome(NewID("home"))
+}
+
+// hasHome reports whether the directory is a home.
+func (s *Store) hasHome() bool {
+	_, err := s.dir.Lstat(homeName)
+	return err == nil
 }
 
 func isTemp(name string) bool { return len(name) > 0 && name[0] == '.' }

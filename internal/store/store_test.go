@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +53,34 @@ func appendOne(s *Store, id string, fail error) error {
 		})
 		return errors.Join(err, fail)
 	})
+}
+
+// TestCreateAtOnce: of many who make a home at the same moment one makes it, and all use
+// it.
+func TestCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		path := filepath.Join(t.TempDir(), "home")
+		ids := make([]string, 8)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() {
+				s, err := Open(path, Create)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids[i] = s.ID()
+				if err := errors.Join(s.OpenDatabase(), s.CloseDatabase(), s.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if len(slices.Compact(slices.Clone(ids))) != 1 {
+			t.Fatalf("homes %q", ids)
+		}
+	}
 }
 
 // TestLogOfARolledBackTransaction: a statement that was not committed is not
