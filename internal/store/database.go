@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -83,6 +84,14 @@ func (s *Store) OpenDatabase() error {
 			return err
 		}
 	}
+	if !s.readOnly && isNew(path) {
+		// Two that make a new database wait for each other, until one gives up.
+		unlock, err := s.lockFile("locks/create", unix.LOCK_EX)
+		if err != nil {
+			return databaseError(err)
+		}
+		defer unlock()
+	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenWAL)
 	if err != nil {
 		return databaseError(err)
@@ -102,6 +111,13 @@ func (s *Store) OpenDatabase() error {
 		return err
 	}
 	return s.refuseOldDatabase()
+}
+
+// isNew reports whether a database does not exist, or is empty. It must not be opened
+// for that: closing a file ends the locks that this process has on it.
+func isNew(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Size() == 0
 }
 
 // openToRead opens the database without writing anything, so that reading works

@@ -59,7 +59,7 @@ func appendOne(s *Store, id string, fail error) error {
 // it.
 func TestCreateAtOnce(t *testing.T) {
 	t.Parallel()
-	for range 100 {
+	for range 30 {
 		path := filepath.Join(t.TempDir(), "home")
 		ids := make([]string, 8)
 		var all sync.WaitGroup
