@@ -50,7 +50,7 @@ func (s *Server) addMoves() {
 
 type acceptedInput struct {
 	InCell
-	Roots []string `query:"root,explode" maxItems:"1000" doc:"Roots of states; the answer says which of them the state contains."`
+	Roots []string `query:"root,explode" doc:"Roots of states; the answer says which of them the state contains."`
 }
 
 // moveInput is the input of a route that changes a cell. The body may be left out.
