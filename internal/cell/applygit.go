@@ -171,7 +171,7 @@ func (a *application) brokenRefs() ([]claim, error) {
 		return nil, err
 	}
 	var found []claim
-	for _, dir := range losingObjects(a.merge.ops) {
+	for _, dir := range slices.Sorted(maps.Keys(objectsRemoved(a.merge.ops))) {
 		refs, err := brokenIn(dir, base, theirs, leftout.InDir(a.target))
 		if err != nil {
 			return nil, api.Refusef(api.CodeConflict, "--except .git applies the files alone", "the branches of %s cannot be read, and objects that they may need would be removed: %v", quote.Path(dir), err)
@@ -181,18 +181,19 @@ func (a *application) brokenRefs() ([]claim, error) {
 	return found, nil
 }
 
-// losingObjects lists the repositories that stay and lose objects.
-func losingObjects(ops []apply.Op) []string {
-	removed, repos := map[string]bool{}, map[string]bool{}
+// objectsRemoved returns the removals of git objects, by the repositories that lose
+// them and stay.
+func objectsRemoved(ops []apply.Op) map[string][]apply.Op {
+	removed, lost := map[string]bool{}, map[string][]apply.Op{}
 	for _, op := range ops {
 		removed[op.Path] = op.New == nil
 	}
 	for _, op := range ops {
-		if dir := gitread.RepoOfObject(op.Path); dir != "" && op.New == nil && !removed[dir] {
-			repos[dir] = true
+		if repo := gitread.RepoOfObject(op.Path); repo != "" && op.New == nil && !removed[repo] {
+			lost[repo] = append(lost[repo], op)
 		}
 	}
-	return slices.Sorted(maps.Keys(repos))
+	return lost
 }
 
 func brokenIn(dir string, base, theirs, ours gitread.Files) ([]claim, error) {

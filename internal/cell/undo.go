@@ -147,23 +147,17 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 // stay, unless their repository goes as well: a commit or a branch that was made since
 // the apply may need them, and git removes what nothing needs.
 func gitObjects(ops []apply.Op, res *api.ApplyResult) map[string]bool {
-	removed := map[string]bool{}
-	for _, op := range ops {
-		removed[op.Path] = op.New == nil
-	}
-	stays, stores := map[string]bool{}, map[string]int{}
-	for _, op := range ops {
-		repo := gitread.RepoOfObject(op.Path)
-		if !removed[op.Path] || repo == "" || removed[repo] {
-			continue
+	stays := map[string]bool{}
+	lost := objectsRemoved(ops)
+	for _, repo := range slices.Sorted(maps.Keys(lost)) {
+		files := 0
+		for _, op := range lost[repo] {
+			stays[op.Path] = true
+			if op.Old.Kind == tree.KindFile {
+				files++
+			}
 		}
-		stays[op.Path] = true
-		if op.Old.Kind == tree.KindFile {
-			stores[repo+"/objects"]++
-		}
-	}
-	for _, store := range slices.Sorted(maps.Keys(stores)) {
-		res.Kept = append(res.Kept, note(store, api.Counted(stores[store], "object")+" that a newer commit may need; git removes them if nothing does"))
+		res.Kept = append(res.Kept, note(repo+"/objects", api.Counted(files, "object")+" that a newer commit may need; git removes them if nothing does"))
 	}
 	return stays
 }

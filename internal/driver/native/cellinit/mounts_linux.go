@@ -255,7 +255,8 @@ func (r *rootfs) masks() error {
 	return nil
 }
 
-// mask hides a path. What this process cannot reach, no command can.
+// mask hides a path. What this process cannot reach needs no mask: it still has every
+// right over what the cell's users own, and commands cannot change the modes of the rest.
 func (r *rootfs) mask(name, target string) error {
 	point, err := r.lookup(target)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
