@@ -197,7 +197,7 @@ func (g *Gateway) branchSet(p *policy.Policy, values Values) (*credential.Set, e
 	set, err := g.gen.Credentials.Branch(p.Credentials, values)
 	if err != nil {
 		values.Drop()
-		return nil, fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrCredential, err)
+		return nil, fmt.Errorf("%w: %w", ErrCredential, err)
 	}
 	return set, nil
 }
@@ -293,7 +293,7 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 	set, err := g.gen.Credentials.Reload(p.Credentials, values)
 	if err != nil {
 		values.Drop()
-		return fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrCredential, err)
+		return fmt.Errorf("%w: %w", ErrCredential, err)
 	}
 	if err := ruling(); err != nil {
 		set.Drop()

@@ -142,7 +142,7 @@ func newSet(credentials []policy.Credential, values map[string]*Value, old *Set)
 			e.placeholder = newPlaceholder()
 		}
 		if e.value == nil || len(e.value.open()) == 0 {
-			errs = append(errs, fmt.Errorf("credential %s: %w", c.Name, ErrMissing))
+			errs = append(errs, fmt.Errorf("credential %s: %w; give --credential %s=SOURCE", c.Name, ErrMissing, c.Name))
 		}
 		s.entries = append(s.entries, e)
 	}
