@@ -1,6 +1,9 @@
 package cell
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -21,61 +24,55 @@ func (e *Engine) abandoned() (abandonedWork, error) { return e.abandonedIn("") }
 
 // abandonedIn finds the unfinished work of one cell, or of all with "".
 func (e *Engine) abandonedIn(cellID string) (abandonedWork, error) {
-	found, err := e.workUnderWay(cellID)
-	for cell := range found {
-		if _, busy := e.store.CellHolder(cell); busy {
-			delete(found, cell)
-		}
-	}
-	if err != nil || len(found) == 0 {
-		return found, err
-	}
-	again, err := e.workUnderWay(cellID)
+	found, err := e.workUnderWay()
+	left := abandonedWork{}
 	for cell, id := range found {
-		if again[cell] != id {
-			delete(found, cell)
+		if cellID != "" && cell != cellID {
+			continue
+		}
+		if _, busy := e.store.CellHolder(cell); !busy {
+			left[cell] = id
 		}
 	}
-	return found, err
+	if err != nil || len(left) == 0 {
+		return left, err
+	}
+	again, err := e.workUnderWay()
+	maps.DeleteFunc(left, func(cell, id string) bool { return again[cell] != id })
+	return left, err
 }
 
-// workUnderWay lists the work in a cell, or in all with "", that was begun and not
-// finished, whether or not its process still exists.
-func (e *Engine) workUnderWay(cellID string) (abandonedWork, error) {
-	found := abandonedWork{}
-	err := e.store.View(func(tx *store.Tx) error {
-		intents, err := tx.Intents(cellID)
-		if err != nil {
+// workUnderWay lists the work in all cells that was begun and not finished, whether or
+// not its process still exists. The result is shared.
+func (e *Engine) workUnderWay() (abandonedWork, error) {
+	return keep(e, &e.shared.memos.work, "", func() (abandonedWork, error) {
+		found := abandonedWork{}
+		err := e.store.View(func(tx *store.Tx) error {
+			intents, err := tx.Intents("")
+			if err != nil {
+				return err
+			}
+			for _, in := range intents {
+				found[in.CellID] = in.ID
+			}
+			runs, err := tx.UnfinishedRuns("")
+			for _, r := range runs {
+				found[r.CellID] = r.ID
+			}
 			return err
-		}
-		for _, in := range intents {
-			found[in.CellID] = in.ID
-		}
-		runs, err := tx.UnfinishedRuns(cellID)
-		for _, r := range runs {
-			found[r.CellID] = r.ID
-		}
-		return err
+		})
+		return found, err
 	})
-	return found, err
 }
 
 // show marks a cell that still has abandoned work.
-func (w abandonedWork) show(tx *store.Tx, info *api.CellInfo) error {
+func (w abandonedWork) show(r *cellRecord, info *api.CellInfo) {
 	id := w[info.CellID]
-	if id == "" || info.State != api.StateIdle {
-		return nil
-	}
-	unfinished, err := tx.Unfinished(info.CellID)
-	if err != nil || !unfinished {
-		return err
+	if id == "" || info.State != api.StateIdle || !r.unfinished {
+		return
 	}
 	info.State = unfinishedState
-	runs, err := tx.UnfinishedRuns(info.CellID)
-	for _, r := range runs {
-		if r.ID == id {
-			info.LastRun, info.LastOutcome, info.LastDecision = r.ID, unfinishedState, pending
-		}
+	if slices.ContainsFunc(r.running, func(run store.Run) bool { return run.ID == id }) {
+		info.LastRun, info.LastOutcome, info.LastDecision = id, unfinishedState, pending
 	}
-	return err
 }

@@ -102,10 +102,11 @@ func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
 }
 
 func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error) {
-	info, err := e.info(tx, c, nil)
+	r, err := e.record(tx, c)
 	if err != nil {
 		return api.SharedCache{}, err
 	}
+	info := r.info
 	out := api.SharedCache{
 		Name: c.Name, Source: c.Source, Head: info.Head, Root: info.Root, Files: info.Files, Bytes: info.Bytes,
 		OwnBytes: info.OwnBytes, Layers: info.Layers,

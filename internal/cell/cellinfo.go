@@ -3,91 +3,109 @@ package cell
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellInfo, error) {
+// cellRecord is what the database has about a cell. It is shared, and never changed.
+type cellRecord struct {
+	cell    store.Cell
+	history store.History
+	// info lacks what the caller may not see, and what depends on processes.
+	info       api.CellInfo
+	forkedFrom string      // the last name of that cell
+	running    []store.Run // without a receipt
+	unfinished bool        // there are such runs, or intents
+}
+
+// record reads what the database has about a cell.
+func (e *Engine) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
-		return api.CellInfo{}, err
+		return nil, err
 	}
 	area := head.Areas[workspace.AreaWorkspace]
-	info := api.CellInfo{
+	r := &cellRecord{cell: c, info: api.CellInfo{
 		Cell: c.Name, Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
 		Root: head.Root(), MetaRoot: head.MetaRoot(), Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
 		Cache: cmp.Or(c.Cache, CacheOff),
+	}}
+	if r.history, err = tx.History(c.ID); err != nil {
+		return nil, err
 	}
-	if info.State, err = e.state(tx, c); err != nil {
-		return info, err
+	r.info.Revision = r.history.Revision
+	if err := showSettings(tx, &r.info); err != nil {
+		return nil, err
 	}
-	history, err := tx.History(c.ID)
-	if err != nil {
-		return info, err
-	}
-	info.Revision = history.Revision
-	if err := showSettings(tx, &info); err != nil {
-		return info, err
-	}
-	if info.OwnBytes, err = e.ownBytes(tx, c, history); err != nil {
-		return info, err
+	if r.info.OwnBytes, err = e.ownBytes(tx, c, r.history); err != nil {
+		return nil, err
 	}
 	if depth, err := e.ws.Depth(head.Layer); err == nil {
-		info.Layers = depth
+		r.info.Layers = depth
 	}
 	if c.ForkedCell != "" {
-		parent, err := tx.CellByID(c.ForkedCell)
-		if err != nil {
-			return info, err
-		}
-		if e.caller.sees(parent.LastName) {
-			info.ForkedFrom = parent.LastName
+		if r.forkedFrom, err = tx.LastName(c.ForkedCell); err != nil {
+			return nil, err
 		}
 	}
-	last, err := tx.LastRun(c.ID)
-	if err == nil {
-		info.LastRun, info.LastOutcome, info.LastDecision = last.ID, last.Outcome, last.Decision
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return info, err
-	}
-	return info, left.show(tx, &info)
+	return r, r.addRuns(tx)
 }
 
-// state returns whether a process works on a cell. It does not look for unfinished
-// work.
-func (e *Engine) state(tx *store.Tx, c store.Cell) (string, error) {
+// addRuns adds the last run of the cell, and those that are not finished.
+func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
+	last, err := tx.LastRun(r.cell.ID)
+	if err == nil {
+		r.info.LastRun, r.info.LastOutcome, r.info.LastDecision = last.ID, last.Outcome, last.Decision
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if r.unfinished, err = tx.Unfinished(r.cell.ID); err != nil || !r.unfinished {
+		return err
+	}
+	r.running, err = tx.UnfinishedRuns(r.cell.ID)
+	return err
+}
+
+// present describes a cell as it is now for the caller.
+func (e *Engine) present(r *cellRecord, left abandonedWork) api.CellInfo {
+	info := r.info
+	info.State = e.state(r.cell, r.running)
+	if e.caller.sees(r.forkedFrom) {
+		info.ForkedFrom = r.forkedFrom
+	}
+	left.show(r, &info)
+	return info
+}
+
+// state returns whether a process works on a cell with the given unfinished runs. It
+// does not look for unfinished work.
+func (e *Engine) state(c store.Cell, running []store.Run) string {
 	h, busy := e.store.CellHolder(c.ID)
 	switch {
 	case !busy && c.Paused != nil:
-		return api.StatePaused, nil
+		return api.StatePaused
 	case !busy:
-		return e.idleState(tx, c)
+		return idleState(running)
 	case h.What != heldByStart:
-		return api.StateRunning, nil
+		return api.StateRunning
 	case c.Paused != nil:
-		return api.StatePaused, nil // it is being resumed
+		return api.StatePaused // it is being resumed
+	case slices.ContainsFunc(running, func(r store.Run) bool { return r.Paused }):
+		return api.StatePaused
 	}
-	runs, err := tx.UnfinishedRuns(c.ID)
-	for _, r := range runs {
-		if r.Paused {
-			return api.StatePaused, nil
-		}
-	}
-	return api.StateLive, err
+	return api.StateLive
 }
 
 // idleState returns the state of a cell that no process works on. A cell that was being
 // paused when its process died is paused: the next verb that changes it concludes that.
-func (e *Engine) idleState(tx *store.Tx, c store.Cell) (string, error) {
-	runs, err := tx.UnfinishedRuns(c.ID)
-	for _, r := range runs {
-		if r.Pause != nil {
-			return api.StatePaused, nil
-		}
+func idleState(running []store.Run) string {
+	if slices.ContainsFunc(running, func(r store.Run) bool { return r.Pause != nil }) {
+		return api.StatePaused
 	}
-	return api.StateIdle, err
+	return api.StateIdle
 }
 
 // ownBytes returns the disk space of the layers that states were sealed in, and of the

@@ -145,7 +145,7 @@ func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
 		return 0, nil
 	}
 	err = e.store.View(func(tx *store.Tx) error {
-		cells, err := selectedCells(tx, api.CellFilter{})
+		cells, err := ordinaryCells(tx)
 		if err != nil {
 			return err
 		}

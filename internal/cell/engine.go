@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,6 +82,8 @@ type shared struct {
 	outputs  runningOutputs
 	memos    memos
 	masks    maskMemo
+	keeps    atomic.Bool // see KeepRecords
+	listing  sync.Mutex  // held while all records are read
 }
 
 // New makes an Engine.

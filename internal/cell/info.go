@@ -17,7 +17,8 @@ func (e *Engine) List(ctx context.Context) ([]api.CellInfo, error) {
 	return e.ListMatching(ctx, api.CellFilter{})
 }
 
-// ListMatching describes the cells that a filter selects, by name.
+// ListMatching describes the cells that a filter selects, by name. Shared caches are
+// left out.
 func (e *Engine) ListMatching(_ context.Context, filter api.CellFilter) ([]api.CellInfo, error) {
 	infos := []api.CellInfo{}
 	if e.store == nil {
@@ -27,41 +28,47 @@ func (e *Engine) ListMatching(_ context.Context, filter api.CellFilter) ([]api.C
 	if err != nil {
 		return nil, err
 	}
-	err = e.store.View(func(tx *store.Tx) error {
-		cells, err := selectedCells(tx, filter)
-		if err != nil {
-			return err
+	records, err := e.records()
+	for _, r := range records {
+		if !strings.HasPrefix(r.cell.Name, filter.Prefix) || !hasLabels(r.info.Labels, filter.Labels) {
+			continue
 		}
-		for _, c := range cells {
-			info, err := e.info(tx, c, left)
-			if err != nil {
-				return err
-			}
-			if filter.State == "" || filter.State == info.State {
-				infos = append(infos, info)
-			}
+		info := e.present(r, left)
+		if filter.State == "" || filter.State == info.State {
+			infos = append(infos, info)
 		}
-		return nil
-	})
+	}
 	return infos, err
 }
 
-// selectedCells returns the cells that have the prefix and the labels of a filter.
-// Shared caches are left out.
-func selectedCells(tx *store.Tx, filter api.CellFilter) ([]store.Cell, error) {
+// records reads what the database has about the ordinary cells, by name. The result is
+// shared.
+func (e *Engine) records() ([]*cellRecord, error) {
+	e.shared.listing.Lock() // of several readers the first reads for all
+	defer e.shared.listing.Unlock()
+	return keep(e, &e.shared.memos.list, "", func() (list []*cellRecord, err error) {
+		err = e.store.View(func(tx *store.Tx) error {
+			cells, err := ordinaryCells(tx)
+			if err != nil {
+				return err
+			}
+			for _, c := range cells {
+				r, err := e.record(tx, c)
+				if err != nil {
+					return err
+				}
+				list = append(list, r)
+			}
+			return nil
+		})
+		return list, err
+	})
+}
+
+// ordinaryCells returns the cells that are no shared caches, by name.
+func ordinaryCells(tx *store.Tx) ([]store.Cell, error) {
 	cells, err := tx.Cells(false)
-	if err != nil {
-		return nil, err
-	}
-	var settings map[string]store.Settings
-	if len(filter.Labels) > 0 {
-		if settings, err = tx.AllSettings(); err != nil {
-			return nil, err
-		}
-	}
-	return slices.DeleteFunc(cells, func(c store.Cell) bool {
-		return isShared(c) || !strings.HasPrefix(c.Name, filter.Prefix) || !hasLabels(settings[c.ID].Labels, filter.Labels)
-	}), nil
+	return slices.DeleteFunc(cells, isShared), err
 }
 
 func hasLabels(have, want map[string]string) bool {
@@ -76,40 +83,63 @@ func hasLabels(have, want map[string]string) bool {
 // Status describes one cell. Like every reading verb it takes no lock and finishes
 // no work.
 func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, error) {
-	c, err := e.findCell(cell)
+	if e.store == nil {
+		_, err := e.findCell(cell)
+		return nil, err
+	}
+	r, err := e.statusRecord(cell)
 	if err != nil {
 		return nil, err
 	}
-	res := &api.StatusResult{
-		BackendReason: c.BackendReason, Applied: c.Applied, PendingRuns: []string{}, PendingStates: []string{},
-		ReadOnly: append([]string{}, c.ReadOnly...), LeftOut: leftOut(c),
-	}
-	if holder, busy := e.store.CellHolder(c.ID); busy {
+	res := &api.StatusResult{}
+	if holder, busy := e.store.CellHolder(r.cell.ID); busy {
 		res.Holder = (&store.BusyError{Holder: holder}).Error()
+		res.Live = e.liveInfo(ctx, r.cell, true)
+		if r, err = e.statusRecord(cell); err != nil { // what the supervisor does first is in it
+			return nil, err
+		}
 	}
-	res.Live = e.liveInfo(ctx, c, true)
-	left, err := e.abandonedIn(c.ID)
+	left, err := e.abandonedIn(r.cell.ID)
 	if err != nil {
 		return nil, err
 	}
+	res.CellInfo = e.present(r.cellRecord, left)
+	res.BackendReason, res.Applied, res.LeftOut = r.cell.BackendReason, r.cell.Applied, leftOut(r.cell)
+	res.ReadOnly = append([]string{}, r.cell.ReadOnly...)
+	res.Checkpoints, res.Runs, res.LastReceipt = int(r.history.Checkpoints), int(r.history.Runs), r.history.LastReceipt
+	res.PendingRuns = append([]string{}, r.undecided.runs...)
+	res.PendingStates = append([]string{}, r.undecided.states...)
+	return res, nil
+}
+
+// statusRecord is what the database has about a cell, for its status.
+type statusRecord struct {
+	*cellRecord
+	undecided undecidedWork
+}
+
+// statusRecord reads what the database has about a cell. The result is shared.
+func (e *Engine) statusRecord(name string) (*statusRecord, error) {
+	return keep(e, &e.shared.memos.status, name, func() (*statusRecord, error) { return e.readStatus(name) })
+}
+
+func (e *Engine) readStatus(name string) (*statusRecord, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &statusRecord{}
 	err = e.store.View(func(tx *store.Tx) error {
 		if c, err = tx.CellByID(c.ID); err != nil {
 			return err
 		}
-		if res.CellInfo, err = e.info(tx, c, left); err != nil {
+		if r.cellRecord, err = e.record(tx, c); err != nil {
 			return err
 		}
-		history, err := tx.History(c.ID)
-		if err != nil {
-			return err
-		}
-		res.Checkpoints, res.Runs, res.LastReceipt = int(history.Checkpoints), int(history.Runs), history.LastReceipt
-		work, err := e.undecided(tx, c, history)
-		res.PendingRuns = append(res.PendingRuns, work.runs...)
-		res.PendingStates = append(res.PendingStates, work.states...)
+		r.undecided, err = e.undecided(tx, c, r.history)
 		return err
 	})
-	return res, err
+	return r, err
 }
 
 // pendingRuns lists the undecided runs that a cell contains, inherited ones

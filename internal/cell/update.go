@@ -36,8 +36,12 @@ func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellIn
 	}
 	var info api.CellInfo
 	err = e.store.View(func(tx *store.Tx) error {
-		if c, err = tx.CellByID(c.ID); err == nil {
-			info, err = e.info(tx, c, left)
+		if c, err = tx.CellByID(c.ID); err != nil {
+			return err
+		}
+		r, err := e.record(tx, c)
+		if err == nil {
+			info = e.present(r, left)
 		}
 		return err
 	})

@@ -2,6 +2,8 @@ package cell
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,12 +27,12 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 		return res, nil
 	}
 	err := e.store.View(func(tx *store.Tx) error {
-		cells, err := selectedCells(tx, api.CellFilter{Prefix: prefix})
+		cells, err := ordinaryCells(tx)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if !e.caller.sees(c.Name) {
+			if !strings.HasPrefix(c.Name, prefix) || !e.caller.sees(c.Name) {
 				continue
 			}
 			u, err := e.cellUsage(tx, c)
@@ -62,9 +64,7 @@ func (e *Engine) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
 		return u, err
 	}
 	u.Checkpoints, u.OwnBytes = len(states), ownBytes(states)
-	if u.State, err = e.state(tx, c); err != nil {
-		return u, err
-	}
+	u.State = e.state(c, slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.State == "done" }))
 	for _, r := range runs {
 		switch {
 		case r.State == "done":

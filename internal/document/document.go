@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -81,6 +82,9 @@ func normalize(v reflect.Value) reflect.Value {
 // does not change the meaning of the document. Outside of strings JSON has no such
 // characters.
 func EscapeInvisible(doc []byte) []byte {
+	if !slices.ContainsFunc(doc, func(b byte) bool { return (b < ' ' && b != '\n') || b > '~' }) {
+		return doc
+	}
 	out := make([]byte, 0, len(doc))
 	for i := 0; i < len(doc); {
 		r, n := utf8.DecodeRune(doc[i:])

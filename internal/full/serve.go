@@ -56,6 +56,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		return err
 	}
 	defer unlock()
+	defer engine.KeepRecords()()
 	if err := engine.ExpireUploads(0); err != nil {
 		return err
 	}

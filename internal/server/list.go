@@ -62,25 +62,33 @@ func agedAt(position string) (time.Time, error) {
 	return at, nil
 }
 
+// keyedItem is the key of an item, and where it is in its list.
+type keyedItem struct {
+	key string
+	at  int
+}
+
 // cut returns the page of a list that begins after the cursor. key returns the
-// position of an item; the list is sorted by it.
+// position of an item, by which the page is sorted.
 func cut[T any](p Page, items []T, key func(T) string) (*api.List[T], error) {
 	after, err := p.position()
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(items, func(a, b T) int { return strings.Compare(key(a), key(b)) })
-	if after != "" {
-		at := slices.IndexFunc(items, func(item T) bool { return key(item) > after })
-		if at < 0 {
-			at = len(items)
+	keys := make([]keyedItem, 0, len(items))
+	for i, item := range items {
+		if k := key(item); after == "" || k > after {
+			keys = append(keys, keyedItem{k, i})
 		}
-		items = items[at:]
 	}
-	list := &api.List[T]{Items: items}
-	if len(items) > p.Limit {
-		list.Items = items[:p.Limit]
-		list.Next = cursor(key(list.Items[p.Limit-1]))
+	slices.SortFunc(keys, func(a, b keyedItem) int { return strings.Compare(a.key, b.key) })
+	list := &api.List[T]{Items: []T{}}
+	if len(keys) > p.Limit {
+		keys = keys[:p.Limit]
+		list.Next = cursor(keys[p.Limit-1].key)
+	}
+	for _, k := range keys {
+		list.Items = append(list.Items, items[k.at])
 	}
 	return list, nil
 }

@@ -18,6 +18,7 @@ type readers struct {
 	open  func() (*sqlite.Conn, error)
 	slots chan struct{}
 	idle  chan *sqlite.Conn
+	watch watch
 }
 
 func newReaders(open func() (*sqlite.Conn, error)) *readers {
@@ -50,8 +51,9 @@ func (r *readers) give(c *sqlite.Conn) {
 	}
 }
 
-// close closes the connections that are not in use.
+// close closes the connections that are not in use, and the one that watches.
 func (r *readers) close() {
+	r.watch.close()
 	for {
 		select {
 		case c := <-r.idle:

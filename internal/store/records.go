@@ -192,6 +192,12 @@ func (tx *Tx) CellByID(id string) (Cell, error) {
 	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE id=?", id)
 }
 
+// LastName returns the last name of a cell, also of a removed one.
+func (tx *Tx) LastName(id string) (string, error) {
+	return one(tx, func(r *sqlite.Stmt) (string, error) { return r.ColumnText(0), nil },
+		"SELECT json_extract(doc,'$.last_name') FROM cells WHERE id=?", id)
+}
+
 // Cells lists the cells, by name, and on request the removed ones after them.
 func (tx *Tx) Cells(removed bool) ([]Cell, error) {
 	query := "SELECT " + cellColumns + " FROM cells WHERE name IS NOT NULL ORDER BY name"

@@ -124,17 +124,12 @@ func (s *Store) Info(layer string) (Info, error) {
 
 // parseInfo decodes and checks a layer.json, which may have been altered.
 func (s *Store) parseInfo(layer string, data []byte) (Info, error) {
-	var head struct {
-		Format int `json:"format"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
-	}
-	if head.Format > layerFormat {
-		return Info{}, fmt.Errorf("%s: %w: %d, known is %d", layer, ErrNewerFormat, head.Format, layerFormat)
-	}
 	var info Info
-	if err := json.Unmarshal(data, &info); err != nil {
+	err := json.Unmarshal(data, &info) // it fills what it can, and the format stands first
+	if info.Format > layerFormat {
+		return Info{}, fmt.Errorf("%s: %w: %d, known is %d", layer, ErrNewerFormat, info.Format, layerFormat)
+	}
+	if err != nil {
 		return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
 	}
 	b, err := s.backend(info.Backend)
