@@ -313,6 +313,7 @@ type LiveInfo struct {
 	Since    time.Time     `json:"since"`
 	RunID    string        `json:"run_id"`
 	Socket   string        `json:"socket"`
+	Runtime  string        `json:"runtime"` // of this run: it may be another one than the cell's
 	Sessions []SessionInfo `json:"sessions"`
 	// Template reports whether it is a warm template, in which nothing runs.
 	Template bool `json:"template,omitempty"`

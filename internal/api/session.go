@@ -42,6 +42,8 @@ const (
 	// SessionStarting means that its cell is live and its agent is not executed yet.
 	SessionStarting = "starting"
 	SessionRunning  = "running"
+	// SessionPaused means that its agent stands still until the cell is resumed.
+	SessionPaused   = "paused"
 	SessionStopping = "stopping"
 	// SessionExited means that the agent ended by itself without an error, or that the
 	// session was stopped. SessionFailed is the end of an agent with an error.

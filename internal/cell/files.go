@@ -54,7 +54,7 @@ func (e *Engine) findFiles(cell, p string) (*supervise.Client, store.Cell, strin
 	}
 	client, c, err := e.findLive(cell)
 	if err == nil && c.Paused != nil {
-		err = pausedCell(c)
+		err = pausedCell(c.Name)
 	}
 	return client, c, p, err
 }

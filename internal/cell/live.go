@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -191,7 +192,7 @@ func (e *Engine) openLate() (err error) {
 // finished just now, or "".
 func notStarted(c store.Cell, run string) error {
 	if c.Paused != nil {
-		return pausedCell(c)
+		return pausedCell(c.Name)
 	}
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
@@ -253,7 +254,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.socket(c), Sessions: []api.SessionInfo{}}
 	_ = e.store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
-			info.RunID = runs[len(runs)-1].ID
+			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, runtimeNative)
 			showWarm(info, runs[len(runs)-1])
 		}
 		return nil

@@ -49,7 +49,7 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err == nil && c.Paused != nil {
-		err = pausedCell(c)
+		err = pausedCell(c.Name)
 	}
 	if err != nil {
 		return nil, err

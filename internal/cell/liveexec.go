@@ -43,7 +43,22 @@ func (e *Engine) Attach(ctx context.Context, req api.ExecRequest, session string
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseStill(ctx, client, found, req.Cell); err != nil {
+		return nil, err
+	}
 	return client.Attach(ctx, req, found, stdio.streams(), stdio.Started)
+}
+
+// refuseStill refuses to join a command that stands still, because its cell is paused.
+func refuseStill(ctx context.Context, client *supervise.Client, joined api.SessionInfo, cell string) error {
+	if !joined.Running {
+		return nil
+	}
+	state, err := client.State(ctx)
+	if err == nil && state.Paused {
+		err = pausedCell(cell)
+	}
+	return err
 }
 
 func (s Stdio) streams() driver.Stdio {

@@ -21,7 +21,7 @@ func (e *Engine) pausedAlready(name string) (*api.PauseResult, error) {
 		return nil, err
 	}
 	if c.Paused == nil {
-		return nil, pausedCell(c) // it is being paused or resumed
+		return nil, pausedCell(c.Name) // it is being paused or resumed
 	}
 	return &api.PauseResult{Cell: c.Name, RunID: c.Paused.RunID, State: api.StatePaused, OnDisk: true, FSOnly: c.Paused.FSOnly}, nil
 }

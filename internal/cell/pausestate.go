@@ -17,8 +17,8 @@ import (
 const heldByStop = "stop"
 
 // pausedCell returns the error of a command that needs a cell to be live.
-func pausedCell(c store.Cell) error {
-	return api.Refusef(api.CodePaused, "`forkcell resume "+c.Name+"` continues it", "cell %s is paused", c.Name)
+func pausedCell(name string) error {
+	return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it", "cell %s is paused", name)
 }
 
 // pausedError reports whether an error is that of a paused cell.

@@ -138,7 +138,7 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 		"source", quote.Path(r.Source),
 		"workspace", quote.Path(r.MountAt),
 		"backend", quote.Line(r.Backend) + note(quote.Line(r.BackendReason)),
-		"runtime", quote.Line(r.Runtime),
+		"runtime", quote.Line(r.Runtime) + note(liveRuntime(r)),
 		"head", r.Head,
 		"root", r.Root,
 		"applied", r.Applied,
@@ -154,6 +154,14 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 		"created", stamp(r.CreatedAt) + note(old),
 	}, settingPairs(r.CellInfo)...)...)
 	printSessions(p, r.Live)
+}
+
+// liveRuntime names the runtime of a live cell that is another one than the cell's.
+func liveRuntime(r *api.StatusResult) string {
+	if r.Live == nil || r.Live.Runtime == "" || r.Live.Runtime == r.Runtime {
+		return ""
+	}
+	return quote.Line(r.Live.Runtime) + " for this run"
 }
 
 // cacheSetting is empty for a cell without caches, as most are.

@@ -116,7 +116,7 @@ func sessionLine(i api.AgentSession) string {
 
 type listSessionsArgs struct {
 	Agent  string `json:"agent,omitempty" doc:"Only sessions of this agent."`
-	Status string `json:"status,omitempty" enum:"starting,running,stopping,exited,failed,aborted,interrupted" doc:"Only sessions with this status."`
+	Status string `json:"status,omitempty" enum:"starting,running,paused,stopping,exited,failed,aborted,interrupted" doc:"Only sessions with this status."`
 	pageArgs
 }
 

@@ -119,7 +119,7 @@ func (v visibleCells) ListMatching(ctx context.Context, f api.CellFilter) ([]api
 type listSessionsInput struct {
 	Page
 	Agent  string `query:"agent" doc:"Only sessions of this agent."`
-	Status string `query:"status" enum:"starting,running,stopping,exited,failed,aborted,interrupted" doc:"Only sessions with this status."`
+	Status string `query:"status" enum:"starting,running,paused,stopping,exited,failed,aborted,interrupted" doc:"Only sessions with this status."`
 }
 
 func (s *Server) listSessions(ctx context.Context, c *call, in *listSessionsInput) (*api.List[api.AgentSession], error) {

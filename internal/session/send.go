@@ -24,7 +24,7 @@ type Lister interface {
 // Command returns the agent's command in a live session.
 func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error) {
 	list, err := e.Sessions(ctx, name)
-	if err != nil {
+	if err != nil && api.CodeOf(err) != api.CodeNotStarted {
 		return api.SessionInfo{}, err
 	}
 	for _, x := range list {

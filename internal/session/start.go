@@ -220,26 +220,35 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	return startLimited(ctx, e, q, o)
 }
 
-// startLimited starts the cell, without the default limits where they cannot be enforced.
+// startLimited starts the cell, without the default limits that cannot be enforced.
 func startLimited(ctx context.Context, e Engine, q api.StartRequest, o Order) (*api.StartResult, error) {
-	p := o.Plan
+	p, degraded := o.Plan, q.Degraded
 	res, err := e.Start(ctx, q)
-	if !p.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced {
-		return res, err
+	without := func(memory int64, reason string) {
+		if !p.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced {
+			return
+		}
+		other := *p.policy
+		other.Limits.Memory, other.Limits.PIDs = memory, 0
+		p.policy = &other
+		q.Policy, q.Degraded = p.file(), append(slices.Clone(degraded), reason)
+		if res, err = e.Start(ctx, q); err == nil {
+			o.Notes(reason)
+		}
 	}
-	without := *p.policy
-	without.Limits.Memory, without.Limits.PIDs = 0, 0
-	p.policy = &without
-	q.Policy, q.Degraded = p.file(), append(slices.Clone(q.Degraded), noLimits)
-	if res, err = e.Start(ctx, q); err == nil {
-		o.Notes(noLimits)
-	}
+	without(p.policy.Limits.Memory, noProcessLimit)
+	without(0, noLimits)
 	return res, err
 }
 
 const anyHost = "the network is unrestricted: the session reaches every host, but for this one, loopback, link-local and metadata addresses"
 
-const noLimits = "this host cannot enforce the default limits on memory and processes: the session has none"
+// What is recorded where default limits cannot be enforced: the runtime gvisor counts no
+// processes, and a host may have no control groups.
+const (
+	noProcessLimit = "the default limit on processes cannot be enforced here: the session has none"
+	noLimits       = "the default limits on memory and processes cannot be enforced here: the session has none"
+)
 
 // file returns the policy as a file.
 func (p *Plan) file() *api.PolicyFile {

@@ -14,28 +14,31 @@ import (
 type fakeEngine struct {
 	Engine
 
+	memory  bool // it can limit memory, and no processes
 	started []api.StartRequest
 }
 
 func (e *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartResult, error) {
 	e.started = append(e.started, r)
 	p, err := policy.Parse("sent", r.Policy.Text, policy.Options{})
-	if err == nil && p.Limits != (policy.Limits{}) {
+	if err == nil && (p.Limits.PIDs > 0 || p.Limits.Memory > 0 && !e.memory) {
 		err = api.Refusef(api.CodeUnenforced, "", "a limit cannot be enforced")
 	}
 	return &api.StartResult{RunID: "run_1"}, err
 }
 
-// TestOnlyDefaultLimitsAreOptional starts sessions where no limit can be enforced.
+// TestOnlyDefaultLimitsAreOptional starts sessions where limits cannot be enforced.
 func TestOnlyDefaultLimitsAreOptional(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		limits policy.Limits // of the operator's policy
-		ok     bool
+		name    string
+		limits  policy.Limits // of the operator's policy
+		memory  bool          // memory can be limited
+		without string        // what the session goes without; "" if it does not start
 	}{
-		{"a policy without limits", policy.Limits{}, true},
-		{"a policy with limits", policy.Limits{WallTime: time.Hour, Memory: 512 << 20}, false},
+		{"a policy without limits", policy.Limits{}, false, noLimits},
+		{"a runtime that counts no processes", policy.Limits{}, true, noProcessLimit},
+		{"a policy with limits", policy.Limits{WallTime: time.Hour, Memory: 512 << 20}, false, ""},
 	} {
 		q := request(t, "generic")
 		q.Limits = policy.Limits{Memory: 1 << 30, PIDs: 100}
@@ -45,13 +48,14 @@ func TestOnlyDefaultLimitsAreOptional(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &fakeEngine{}
+		e := &fakeEngine{memory: c.memory}
 		_, err = start(t.Context(), e, "s", Order{Plan: p, Notes: func(string) {}})
-		if (err == nil) != c.ok || !c.ok && (api.CodeOf(err) != api.CodeUnenforced || len(e.started) != 1) {
+		if ok := c.without != ""; (err == nil) != ok || !ok && (api.CodeOf(err) != api.CodeUnenforced || len(e.started) != 1) {
 			t.Errorf("%s: %v after %d starts", c.name, err, len(e.started))
 		}
-		if c.ok && !slices.Equal(e.started[1].Degraded, []string{noLimits}) {
-			t.Errorf("%s: the receipt gets %q", c.name, e.started[1].Degraded)
+		last := e.started[len(e.started)-1]
+		if c.without != "" && !slices.Equal(last.Degraded, []string{c.without}) {
+			t.Errorf("%s: the receipt gets %q", c.name, last.Degraded)
 		}
 	}
 }

@@ -76,8 +76,11 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 				s.Clients += x.Clients
 			}
 		}
-		if len(live.Sessions) > 0 && s.Status == api.SessionStarting && ended(live.Sessions) {
+		switch {
+		case len(live.Sessions) > 0 && s.Status == api.SessionStarting && ended(live.Sessions):
 			s.Status = api.SessionStopping
+		case s.Status == api.SessionRunning && status.State == api.StatePaused:
+			s.Status = api.SessionPaused
 		}
 	} else {
 		s.Status = ending(last)
@@ -119,7 +122,7 @@ func RefuseRunning(i *api.AgentSession) error {
 		return nil
 	}
 	name := quote.Line(i.SessionID)
-	return api.Refusef(api.CodeLive, "`forkcell session stop "+name+"` ends it first", "session %s is still running", name)
+	return api.Refusef(api.CodeLive, "`forkcell session stop "+name+"` ends it first", "session %s is still %s", name, i.Status)
 }
 
 // RefusePending refuses a session whose work is not accepted. The cell may hold work

@@ -2437,6 +2437,7 @@ export interface components {
             /** Format: int64 */
             pid: number;
             run_id: string;
+            runtime: string;
             sessions: components["schemas"]["SessionInfo"][];
             /** Format: date-time */
             since: string;
@@ -15204,7 +15205,7 @@ export interface operations {
                 /** @description Only sessions of this agent. */
                 agent?: string;
                 /** @description Only sessions with this status. */
-                status?: "starting" | "running" | "stopping" | "exited" | "failed" | "aborted" | "interrupted";
+                status?: "starting" | "running" | "paused" | "stopping" | "exited" | "failed" | "aborted" | "interrupted";
             };
             header?: never;
             path?: never;

@@ -1200,6 +1200,7 @@ class ListTurnInfo:
 class LiveInfo:
     pid: int
     run_id: str
+    runtime: str
     sessions: list[SessionInfo]
     since: str
     socket: str
