@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // noEvidence lists the columns of the database that no statement determines,
@@ -97,46 +98,56 @@ func number(r store.Row) int {
 	return n
 }
 
+// replay is a log that was replayed into a database in memory.
+type replay struct {
+	rows rowsByKey
+	// sound reports that every statement was there, is verified and has its place in
+	// the chain.
+	sound bool
+}
+
 // replayed reads statements of the log into a database in memory and takes its
-// rows.
-func (l *Log) replayed(seqs []int64) (rowsByKey, error) {
+// rows. It calls each, unless that is nil, with every statement that holds.
+func (l *Log) replayed(seqs []int64, each func(seq int64, raw []byte, s receipt.Statement) error) (r replay, err error) {
 	scratch, err := l.store.Scratch()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer scratch.CloseDatabase() //nolint:errcheck // it is only memory
 	b, err := l.newRebuild(&api.RecoverResult{}, seqs)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	b.broken = nil // without its layer.json a layer has no figures to compare
-	var rows rowsByKey
+	b.each = each
 	err = scratch.Update(func(tx *store.Tx) error {
 		if err := b.replay(tx); err != nil {
 			return err
 		}
-		rows, err = snapshot(tx)
+		r.sound = len(b.found) == 0
+		r.rows, err = snapshot(tx)
 		return err
 	})
-	return rows, err
+	return r, err
 }
 
 // Differences lists what the database says and the known statements do not, and the
 // reverse.
 func (l *Log) Differences(tx *store.Tx, known []store.Statement) ([]Difference, error) {
-	seqs := make([]int64, len(known))
-	for i, st := range known {
-		seqs[i] = st.Seq
-	}
-	signed, err := l.replayed(seqs)
+	signed, err := l.replayed(numbers(known), nil)
 	if err != nil {
 		return nil, err
 	}
 	now, err := snapshot(tx)
-	if err != nil {
-		return nil, err
+	return differences(signed.rows, now), err
+}
+
+func numbers(statements []store.Statement) []int64 {
+	seqs := make([]int64, len(statements))
+	for i, st := range statements {
+		seqs[i] = st.Seq
 	}
-	return differences(signed, now), nil
+	return seqs
 }
 
 // Difference is something that the log and the database do not agree on.

@@ -38,6 +38,9 @@ type rebuild struct {
 	partial bool             // the log lacks something
 
 	lostCells, lostStates, lostRuns, lostLayers []string
+
+	// each is called with every statement that holds, unless it is nil.
+	each func(seq int64, raw []byte, s receipt.Statement) error
 }
 
 // finding is something that could not be rebuilt.
@@ -157,6 +160,11 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 		b.chain.Reject()
 		b.lost[seq] = true
 		return b.reserveNumber(tx, seq, st.Digest)
+	}
+	if b.each != nil && len(problems) == 0 {
+		if err := b.each(seq, raw, s); err != nil {
+			return err
+		}
 	}
 	st.CellID, b.home = s.Place().CellID, s.Place().HomeID
 	if err := b.replayOne(tx, &st, s); err != nil {

@@ -58,7 +58,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 	if err != nil {
 		return err
 	}
-	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk, journals: map[int64]*receipt.Journal{}}
+	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk}
 	err = l.store.ViewApart(func(tx *store.Tx) error {
 		keys, err := l.trusted(given...)
 		if err != nil {
@@ -69,14 +69,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 		if err != nil {
 			return err
 		}
-		v.findLosses(statements)
-		chain := receipt.NewChain(keys)
-		for _, st := range statements {
-			if err := v.statement(chain, st); err != nil {
-				return err
-			}
-		}
-		return v.rows(statements)
+		return v.statements(statements)
 	})
 	if err == nil && of == (Scope{}) {
 		err = v.requests()

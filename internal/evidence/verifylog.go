@@ -48,6 +48,49 @@ func (v *logVerifier) bound(what, sum, status string) {
 	v.res.Bound = append(v.res.Bound, api.BoundHash{What: what, SHA256: sum, Status: status})
 }
 
+// statements verifies the statements that the database knows, and compares it with
+// them. Parsing and verifying them takes most of the time, so it is done once, while
+// they are replayed. Only if one of them does not hold are they read again, to name
+// everything that does not.
+func (v *logVerifier) statements(known []store.Statement) error {
+	v.reset()
+	place := 0
+	signed, err := v.log.replayed(numbers(known), func(seq int64, raw []byte, s receipt.Statement) error {
+		for known[place].Seq < seq {
+			place++
+		}
+		return v.verified(known[place], raw, s)
+	})
+	if err != nil {
+		return err
+	}
+	if !signed.sound {
+		if err := v.eachByItself(known); err != nil {
+			return err
+		}
+	}
+	return v.rows(known, signed.rows)
+}
+
+// reset forgets what was found.
+func (v *logVerifier) reset() {
+	*v.res = *newResult()
+	v.journals, v.unread = map[int64]*receipt.Journal{}, nil
+}
+
+// eachByItself verifies the statements without the help of the replay.
+func (v *logVerifier) eachByItself(known []store.Statement) error {
+	v.reset()
+	v.findLosses(known)
+	chain := receipt.NewChain(v.keys)
+	for _, st := range known {
+		if err := v.statement(chain, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error {
 	raw, err := v.log.store.ReadStatement(st.Seq)
 	givenUp := slices.ContainsFunc(v.losses, func(l *receipt.Loss) bool { return l.Covers(st.Seq) })
@@ -62,19 +105,33 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 		return nil
 	}
 	s, problems := chain.Next(raw)
+	if len(problems) == 0 {
+		return v.verified(st, raw, s)
+	}
+	if v.scope.covers(st) {
+		v.res.Checked++
+		for _, p := range problems {
+			v.problem(st.ID, "%s", p.What)
+		}
+		v.recorded(st, raw)
+	}
+	return nil
+}
+
+// recorded checks that a statement is the one that the database knows.
+func (v *logVerifier) recorded(st store.Statement, raw []byte) {
+	if receipt.Hash(raw) != st.Digest {
+		v.problem(st.ID, "the statement is not the one that the database recorded")
+	}
+}
+
+// verified checks what a verified statement is about, if the scope covers it.
+func (v *logVerifier) verified(st store.Statement, raw []byte, s receipt.Statement) error {
 	if !v.scope.covers(st) {
 		return nil
 	}
 	v.res.Checked++
-	for _, p := range problems {
-		v.problem(st.ID, "%s", p.What)
-	}
-	if receipt.Hash(raw) != st.Digest {
-		v.problem(st.ID, "the statement is not the one that the database recorded")
-	}
-	if len(problems) > 0 {
-		return nil
-	}
+	v.recorded(st, raw)
 	switch p := s.Predicate.(type) {
 	case *receipt.Run:
 		return v.run(st, p)
@@ -233,12 +290,12 @@ func (v *logVerifier) again() error {
 
 // rows compares the database with the rows that the log, replayed, gives. It finds
 // rows that were changed, added or removed.
-func (v *logVerifier) rows(known []store.Statement) error {
-	found, err := v.log.Differences(v.tx, known)
+func (v *logVerifier) rows(known []store.Statement, signed rowsByKey) error {
+	now, err := snapshot(v.tx)
 	if err != nil {
 		return err
 	}
-	for _, d := range found {
+	for _, d := range differences(signed, now) {
 		if v.scope.covers(store.Statement{CellID: d.Cell, RunID: d.Run}) {
 			v.problem(d.ID, "%s", d.Text)
 		}

@@ -367,11 +367,11 @@ func (l *Log) RefuseLostRows(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	signed, err := l.replayed(seqs)
+	signed, err := l.replayed(seqs, nil)
 	if err != nil {
 		return err
 	}
-	for _, r := range signed {
+	for _, r := range signed.rows {
 		if r.Table == "checkpoints" && r.Columns["freed"] != "1" && !have[r.Key] {
 			return api.Refusef(api.CodeLostRows, "`forkcell recover` puts it back", "the database lacks checkpoint %s, which the log has; nothing was freed", r.Key)
 		}
