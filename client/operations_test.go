@@ -22,6 +22,8 @@ import (
 var leftOut = map[string]string{
 	"metrics":           "Prometheus reads it",
 	"docs":              "people read it",
+	"agentSocket":       "the command line uses it for terminals",
+	"checkAgent":        "it succeeds only with an agent on the host; its error is looked at",
 	"runSocket":         "the command line uses it for terminals; run takes input too",
 	"getAccepted":       "the command line uses it to write back",
 	"planRun":           "the command line uses it for dry runs",

@@ -134,6 +134,11 @@ func (s *Agents) Get(ctx context.Context, name string) (*AgentDocument, error) {
 	return get[AgentDocument](ctx, s.client, "/v1/agents/"+url.PathEscape(name))
 }
 
+// Check starts an agent in an empty cell, far enough to see it print its version.
+func (s *Agents) Check(ctx context.Context, name string, opts ...CallOption) (*AgentState, error) {
+	return post[AgentState](ctx, s.client, "/v1/agents/"+url.PathEscape(name)+"/check", nil, opts)
+}
+
 // Credentials says which credentials a session of an agent would get in a mode, and why.
 // It never returns a value.
 func (s *Agents) Credentials(ctx context.Context, name, mode string) iter.Seq2[CredentialDecision, error] {

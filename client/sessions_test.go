@@ -16,6 +16,9 @@ func operateSessions(t *testing.T, c *client.Client) {
 		t.Errorf("%+v", list)
 	}
 	ok(c.Agents.Get(ctx, "claude"))
+	if _, err := c.Agents.Check(ctx, "generic"); err == nil {
+		t.Error("an agent without a program was checked")
+	}
 	if list := all(t, c.Agents.Credentials(ctx, "claude", "build")); len(list) == 0 {
 		t.Error("no credentials")
 	}

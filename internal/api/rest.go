@@ -20,6 +20,7 @@ type CreateCell struct {
 	Policy     string   `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset."`
 	Exclude    []string `json:"exclude,omitempty" doc:"Patterns of files to leave out, besides the secret rules."`
 	MountAt    string   `json:"mount_at,omitempty" doc:"Path of the workspace in the cell."`
+	Sole       bool     `json:"sole,omitempty" doc:"Refuse a directory of the host that a cell was made from already. For callers who see all cells."`
 	CellSettings
 }
 
@@ -270,6 +271,7 @@ type RefreshBody struct {
 	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
 	Upload     string   `json:"upload,omitempty" doc:"An upload with the present files of the caller's directory, for a cell that was made from an upload."`
 	BasedOn    []string `json:"based_on,omitempty" maxItems:"1000" doc:"Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows."`
+	Wait       string   `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
 }
 
 // AcceptedState is the answer of GET /v1/cells/{cell}/accepted.

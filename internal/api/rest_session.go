@@ -20,6 +20,7 @@ type CreateSession struct {
 	Agent       string `json:"agent" doc:"The name of the agent; generic is any program." minLength:"1" maxLength:"63"`
 	Name        string `json:"name,omitempty" doc:"Name of the session. Without one it is made from those of the cell and the agent." maxLength:"63"`
 	AllowNonGit bool   `json:"allow_nongit,omitempty" doc:"Admit a cell whose source is no git repository: its instruction files are used as they are."`
+	Hold        bool   `json:"hold,omitempty" doc:"Do not execute the agent yet: the first WebSocket at .../agent does, with its streams. Without one the session ends after two minutes."`
 	SessionSettings
 }
 
@@ -28,6 +29,7 @@ type RewindBody struct {
 	To      *int   `json:"to,omitempty" doc:"Go back to the state after this turn. Without it, to the turn before the last." minimum:"0"`
 	Reason  string `json:"reason,omitempty" doc:"Why, for the log."`
 	NoStart bool   `json:"no_start,omitempty" doc:"Do not start the agent again."`
+	Hold    bool   `json:"hold,omitempty" doc:"Do not execute the agent yet, as for a new session."`
 	SessionSettings
 }
 
@@ -87,9 +89,21 @@ type SessionPlan struct {
 	// Packages says what the session can install of the system; "" in modes that are
 	// not about it.
 	Packages string `json:"packages,omitempty"`
+	// Limits are those of the session, besides those of options.
+	Limits SessionLimits `json:"limits"`
 	// OptionalLimits reports that the limits are the default ones.
-	OptionalLimits bool         `json:"optional_limits"`
-	Terms          SessionTerms `json:"terms"`
+	OptionalLimits bool `json:"optional_limits"`
+	// TurnsTaken says when turns are recorded; "" is never.
+	TurnsTaken string       `json:"turns_taken,omitempty"`
+	Terms      SessionTerms `json:"terms"`
+}
+
+// SessionLimits bound what a session uses. 0 is no limit.
+type SessionLimits struct {
+	MemoryBytes     int64 `json:"memory_bytes"`
+	PIDs            int64 `json:"pids"`
+	WallTimeSeconds int64 `json:"wall_time_seconds"`
+	DiskBytes       int64 `json:"disk_bytes"`
 }
 
 // AgentCredential is a secret that a session uses, by name.

@@ -95,3 +95,10 @@ type TimelineEntry struct {
 	Summary string            `json:"summary"`
 	Details map[string]string `json:"details"`
 }
+
+// SessionOptions are options of a session that name things of the caller's own host.
+type SessionOptions struct {
+	RunOptions
+	// InjectionPolicy is a file; "" is the operator's.
+	InjectionPolicy Text
+}

@@ -134,12 +134,14 @@ type agentRun struct {
 
 func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *agentOptions) error {
 	r := &agentRun{session: s, cmd: cmd, opts: o}
+	if s.daemon.URL != "" {
+		return r.throughDaemon(name, args)
+	}
 	if err := r.prepare(name, args); err != nil {
 		return err
 	}
 	if o.dryRun {
-		s.isRun = false
-		return s.emit(r.plan, func(p *page) { printSessionPlan(p, r.plan) })
+		return s.planned(&r.plan.SessionPlan)
 	}
 	return r.start()
 }
@@ -204,7 +206,7 @@ func (s *session) completeAgent(_ *cobra.Command, args []string, _ string) ([]st
 // start makes the session and executes the agent.
 func (r *agentRun) start() error {
 	s := r.session
-	s.printed(func(p *page) { printSessionPlan(p, r.plan) })
+	s.printed(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
 	var started *agentsession.Started
 	err := s.engine(r.cmd.Context(), Create, func(ctx context.Context, e Engine) (err error) {
 		order := r.order()
@@ -227,32 +229,42 @@ func (r *agentRun) order() agentsession.Order {
 
 // execute executes the agent of a session whose cell is live.
 func (r *agentRun) execute(started *agentsession.Started) error {
-	s, o := r.session, r.opts
-	started.Exec.TTY = o.terminal.tty || o.detach
-	if o.detach {
+	started.Exec.TTY = r.opts.terminal.tty || r.opts.detach
+	if r.opts.detach {
 		return r.detached(started)
 	}
+	begun, err := r.attend(started.Exec, Engine.Exec)
+	if err != nil && !begun {
+		return r.undo(started, err)
+	}
+	return err
+}
+
+// executor executes the agent of a session.
+type executor = func(e Engine, ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
+
+// attend executes the agent of a session and passes its streams on, until it ends or is
+// left. It reports whether the agent was executed.
+func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err error) {
+	s := r.session
 	v := visit{
-		session: s, signals: listen().leaving(), interactive: o.terminal.interactive, request: started.Exec,
-		left: func(*api.ExecResult) string { return "left; `forkcell session attach " + started.Cell + "` comes back" },
+		session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q,
+		left: func(*api.ExecResult) string { return "left; `forkcell session attach " + q.Cell + "` comes back" },
 	}
 	left := false
-	var begun atomic.Bool
-	err := s.rawEngine(Visit, func(e Engine) error {
+	var executed atomic.Bool
+	err = s.rawEngine(Visit, func(e Engine) error {
 		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
-			io.Started = func(string) { begun.Store(true) }
-			res, err := e.Exec(ctx, q, io)
+			io.Started = func(string) { executed.Store(true) }
+			res, err := exec(e, ctx, q, io)
 			left = res != nil && res.Detached
 			return res, err
 		})
 	})
-	if err != nil && !begun.Load() {
-		return r.undo(started, err)
+	if left || !executed.Load() {
+		return executed.Load(), err
 	}
-	if left {
-		return err
-	}
-	return errors.Join(err, r.ended(started.Cell))
+	return true, errors.Join(err, r.ended(q.Cell))
 }
 
 // undo takes back a session whose agent could not be executed because of an error.
@@ -268,16 +280,21 @@ func (r *agentRun) detached(started *agentsession.Started) error {
 	if err != nil {
 		return r.undo(started, err)
 	}
-	s.isRun = false
 	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 		info, err := agentsession.Show(ctx, e, started.Cell, s.now())
 		if err != nil {
 			return err
 		}
-		return s.emit(info, func(p *page) {
-			p.printf("session %s runs in the background\n", quote.Line(started.Cell))
-			p.pairs("attach", "forkcell session attach "+started.Cell, "stop", "forkcell session stop "+started.Cell)
-		})
+		return r.runsBehind(info)
+	})
+}
+
+// runsBehind prints that a session runs without this process.
+func (r *agentRun) runsBehind(info *api.AgentSession) error {
+	r.session.isRun = false
+	return r.session.emit(info, func(p *page) {
+		p.printf("session %s runs in the background\n", quote.Line(info.Cell))
+		p.pairs("attach", "forkcell session attach "+info.Cell, "stop", "forkcell session stop "+info.Cell)
 	})
 }
 

@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 )
 
 func newAgentList(s *session) *cobra.Command {
@@ -24,19 +20,32 @@ func newAgentList(s *session) *cobra.Command {
 		Short:   "List the agents: where each program is, its version, whether it is ready",
 		Example: "  forkcell agent list",
 		Args:    positional(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.started = true
-			all, err := operatorHost().All()
+			list, err := s.agents(cmd.Context())
 			if err != nil {
 				return err
-			}
-			list := []api.AgentState{}
-			for _, e := range all {
-				list = append(list, stateOf(e))
 			}
 			return s.emit(list, func(p *page) { printAgents(p, list) })
 		},
 	}
+}
+
+// agents returns the agents of this host, or of the daemon's.
+func (s *session) agents(ctx context.Context) (list []api.AgentState, err error) {
+	if s.daemon.URL != "" {
+		err = s.agentHost(ctx, func(ctx context.Context, _ Engine, host agentHost) (err error) {
+			list, err = host.Agents(ctx)
+			return err
+		})
+		return list, err
+	}
+	all, err := operatorHost().All()
+	list = []api.AgentState{}
+	for _, e := range all {
+		list = append(list, stateOf(e))
+	}
+	return list, err
 }
 
 // stateOf looks for an agent's program and credentials on this host.
@@ -71,8 +80,11 @@ agent add.`,
 		Example:           "  forkcell agent show claude > claude.yaml",
 		Args:              positional("NAME"),
 		ValidArgsFunction: s.completeAgent,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
+			if s.daemon.URL != "" {
+				return s.showAgentThere(cmd.Context(), args[0])
+			}
 			e, err := operatorHost().Find(args[0])
 			if err != nil {
 				return err
@@ -80,6 +92,28 @@ agent add.`,
 			return s.emit(e.Adapter, func(p *page) { p.printf("%s", e.Text) })
 		},
 	}
+}
+
+// showAgentThere prints the adapter of an agent of a daemon.
+func (s *session) showAgentThere(ctx context.Context, name string) error {
+	return s.agentHost(ctx, func(ctx context.Context, _ Engine, host agentHost) error {
+		doc, err := host.Agent(ctx, name)
+		if err != nil {
+			return err
+		}
+		if doc.Document == "" {
+			return refusal(api.CodeForbidden, "use a token with the scope admin", "the adapter of agent %s is the operator's own", quote.Line(name))
+		}
+		a, err := agent.Parse("the adapter of the daemon", []byte(doc.Document))
+		if err != nil {
+			return err
+		}
+		return s.emit(a, func(p *page) {
+			for line := range strings.Lines(doc.Document) {
+				p.printf("%s\n", quote.Line(strings.TrimSuffix(line, "\n")))
+			}
+		})
+	})
 }
 
 func newAgentAdd(s *session) *cobra.Command {
@@ -115,9 +149,6 @@ func (s *session) readArgument(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(s.streams.In, agent.MaxDocument+1))
 }
 
-// checkLimit is the time that a program has to print its version.
-const checkLimit = 30 * time.Second
-
 func newAgentCheck(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check NAME",
@@ -130,56 +161,28 @@ no network and is removed afterwards. The exit code is 0 if the program answered
 		ValidArgsFunction: s.completeAgent,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			e, err := operatorHost().Find(args[0])
-			if err != nil {
-				return err
+			if s.daemon.URL != "" {
+				return s.agentHost(cmd.Context(), func(ctx context.Context, _ Engine, host agentHost) error {
+					st, err := host.CheckAgent(ctx, args[0])
+					return s.checked(st, err)
+				})
 			}
-			return s.engine(cmd.Context(), Create, func(ctx context.Context, engine Engine) error { return checkAgent(ctx, s, engine, e) })
+			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
+				st, err := operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0]})
+				return s.checked(st, err)
+			})
 		},
 	}
 }
 
-func checkAgent(ctx context.Context, s *session, engine Engine, e *agent.Entry) error {
-	st, a := stateOf(e), e.Adapter
-	if len(a.Program.Names) == 0 {
-		return usageError("`forkcell agent "+a.Name+" -- PROGRAM` runs one", "agent %s has no program to check", a.Name)
-	}
-	in, err := a.Find(os.Getenv("PATH"))
-	if err != nil {
-		return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: "`npm install -g " + a.Program.Package + "` installs it", Err: err}
-	}
-	st.Answer, err = versionAnswer(ctx, engine, a, in)
+// checked prints how an agent answered in a cell.
+func (s *session) checked(st *api.AgentState, err error) error {
 	if err != nil {
 		return err
 	}
-	if st.Version = agent.ParseVersion(st.Answer); st.Version == "" {
-		return refusal(api.CodeAgent, "", "agent %s: it did not print a version in a cell: %s", a.Name, quote.Line(cut(st.Answer, 200)))
-	}
-	st.Place = a.Tested.Place(st.Version)
 	return s.emit(st, func(p *page) {
-		p.printf("agent %s answers in a cell: %s\n", a.Name, quote.Line(st.Answer))
-		p.pairs("program", quote.Path(st.Program), "version", st.Version+" ("+st.Place+")", "shown", quote.Line(strings.Join(in.Show, ", ")),
-			"reaches", quote.Line(strings.Join(st.Reaches, ", ")), "credentials", quote.Line(strings.Join(st.Credentials, ", ")), "problem", st.Problem)
+		p.printf("agent %s answers in a cell: %s\n", quote.Line(st.Name), quote.Line(st.Answer))
+		p.pairs("program", quote.Path(st.Program), "version", quote.Line(st.Version+" ("+st.Place+")"), "shown", quote.Line(strings.Join(st.Shown, ", ")),
+			"reaches", quote.Line(strings.Join(st.Reaches, ", ")), "credentials", quote.Line(strings.Join(st.Credentials, ", ")), "problem", quote.Line(st.Problem))
 	})
-}
-
-// versionAnswer runs the program with the arguments for its version, in a cell that is
-// removed again.
-func versionAnswer(ctx context.Context, e Engine, a *agent.Adapter, in *agent.Installation) (string, error) {
-	made, err := e.Init(ctx, api.InitRequest{Name: "agent-check-" + a.Name + "-" + strings.ToLower(time.Now().UTC().Format("150405.000000000"))[7:], Empty: true})
-	if err != nil {
-		return "", err
-	}
-	var out bytes.Buffer
-	options := api.RunOptions{ReadOnly: in.Show, Timeout: checkLimit, Offline: true}
-	for k, v := range a.Environment {
-		options.Env = append(options.Env, k+"="+v)
-	}
-	res, err := e.Run(ctx, api.RunRequest{Cell: made.Cell, Args: append(in.Command, a.Program.VersionArguments...), RunOptions: options}, cell.Stdio{Out: &out, Err: &out})
-	removeErr := e.RemoveAll(context.WithoutCancel(ctx), []string{made.Cell}, true)
-	text := strings.TrimSpace(out.String())
-	if err == nil && !res.OK() {
-		err = refusal(api.CodeAgent, "", "agent %s: it ended with exit code %d in a cell: %s", a.Name, res.ExitCode, quote.Line(cut(text, 200)))
-	}
-	return text, errors.Join(err, removeErr)
 }

@@ -6,13 +6,12 @@ import (
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	agentsession "github.com/forkcell/forkcell/internal/session"
 )
 
 // printSessionPlan prints what was decided about a session.
-func printSessionPlan(out *page, p *agentsession.Plan) {
+func printSessionPlan(out *page, p *api.SessionPlan) {
 	version := p.Terms.AgentVersion
 	switch {
 	case version == "":
@@ -39,24 +38,16 @@ func printSessionPlan(out *page, p *agentsession.Plan) {
 	}
 	out.pairs(
 		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
-		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "packages", quote.Line(p.Packages), "turns", turnsText(p), "assurance", p.Terms.Assurance,
+		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Limits, p.OptionalLimits), "packages", quote.Line(p.Packages), "turns", turnsText(p.TurnsTaken), "assurance", p.Terms.Assurance,
 	)
 }
 
 // turnsText says when turns are recorded.
-func turnsText(p *agentsession.Plan) string {
-	t, when := p.Turns(), "one for each request"
-	switch {
-	case t == nil:
+func turnsText(when string) string {
+	if when == "" {
 		return "none"
-	case t.Every > 0:
-		when = "every " + p.Terms.Turns
-	case t.Quiet > 0:
-		when = "one after " + t.Quiet.String() + " without input or output"
-	case p.Terms.Turns == agentsession.TurnsTool:
-		when = "one for each use of a tool"
 	}
-	return when + "; forkcell session rewind goes back"
+	return quote.Line(when) + "; forkcell session rewind goes back"
 }
 
 // maxReaches is how many endpoints the block before a start names.
@@ -86,10 +77,10 @@ func wallTime(d time.Duration) string {
 	return d.String()
 }
 
-func limitsText(l policy.Limits, optional bool) string {
+func limitsText(l api.SessionLimits, optional bool) string {
 	var parts []string
-	if l.Memory > 0 {
-		parts = append(parts, size(l.Memory)+" of memory")
+	if l.MemoryBytes > 0 {
+		parts = append(parts, size(l.MemoryBytes)+" of memory")
 	}
 	if l.PIDs > 0 {
 		parts = append(parts, count(l.PIDs, "process", "processes"))
@@ -97,11 +88,11 @@ func limitsText(l policy.Limits, optional bool) string {
 	if optional && len(parts) > 0 {
 		parts = []string{strings.Join(parts, " and ") + " if this host can enforce that"}
 	}
-	if l.WallTime > 0 {
-		parts = append(parts, wallTime(l.WallTime))
+	if l.WallTimeSeconds > 0 {
+		parts = append(parts, wallTime(time.Duration(l.WallTimeSeconds)*time.Second))
 	}
-	if l.Disk > 0 {
-		parts = append(parts, size(l.Disk)+" of disk")
+	if l.DiskBytes > 0 {
+		parts = append(parts, size(l.DiskBytes)+" of disk")
 	}
 	return strings.Join(parts, ", ") // flags may set more
 }

@@ -13,7 +13,7 @@ import (
 // its own machine. A word stands for all its subcommands.
 func atHome() []string {
 	return []string{
-		"recover", "setup", "serve", "mcp", "key init", "key rotate", "key lost", "key trust", "cache", "expire", "auth", "why", "inspect", "support-bundle", "agent",
+		"recover", "setup", "serve", "mcp", "key init", "key rotate", "key lost", "key trust", "cache", "expire", "auth", "why", "inspect", "support-bundle", "agent add",
 		"overlay", "native", "volume",
 	}
 }

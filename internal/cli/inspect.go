@@ -104,7 +104,7 @@ func printInspection(p *page, doc inspection) {
 	for _, a := range doc.Agents {
 		p.printf("\n%s\n", a.Agent.Name)
 		if a.Plan != nil {
-			printSessionPlan(p, a.Plan)
+			printSessionPlan(p, &a.Plan.SessionPlan)
 		} else {
 			p.pairs("no session", quote.Line(a.Problem), "next step", quote.Line(a.Next))
 		}

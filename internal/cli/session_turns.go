@@ -100,7 +100,8 @@ otherwise; other flags of agent must be given again.`,
 
 func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *rewindOptions) error {
 	if s.daemon.URL != "" && !o.noStart {
-		return refusal(api.CodeUnsupported, "add --no-start; the API and its clients can start the agent again", "%s does not start an agent through a daemon", verb(cmd))
+		r := &agentRun{session: s, cmd: cmd, opts: &o.agentOptions}
+		return r.rewindThere(name, args, o)
 	}
 	var info *api.AgentSession
 	err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) (err error) {
@@ -175,7 +176,7 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 // startAgain starts the agent in the cell of its session.
 func (r *agentRun) startAgain(name string) error {
 	s := r.session
-	s.printed(func(p *page) { printSessionPlan(p, r.plan) })
+	s.printed(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
 	var started *agentsession.Started
 	err := s.engine(r.cmd.Context(), Write, func(ctx context.Context, e Engine) (err error) {
 		started, err = agentsession.Resume(ctx, e, name, r.order())

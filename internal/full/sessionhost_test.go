@@ -42,7 +42,7 @@ func newOperator(t *testing.T) operator {
 		t.Fatal(err)
 	}
 	o.write("config/agents/helper.yaml", helperAdapter, 0o600)
-	o.write("bin/helper-agent", "#!/bin/sh\nenv > seen\nexec sleep 1000\n", 0o755)
+	o.write("bin/helper-agent", "#!/bin/sh\nenv > seen\n[ $# = 0 ] || { echo helper 1.2.3; exit; }\nexec sleep 1000\n", 0o755)
 	o.write("secret", "the-real-key\n", 0o600)
 	o.credential(`"` + o.dir + `/secret"`)
 	return o
@@ -182,5 +182,74 @@ func TestSessionSources(t *testing.T) {
 	p := token.problem(http.StatusUnprocessableEntity, api.CodeCredential, "POST", "/v1/sessions", b)
 	if !strings.Contains(p.Detail, "could read it") {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestAgentCheck: an agent of the host is started in a cell that is removed again, for
+// callers who may start it.
+func TestAgentCheck(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	d := newRemote(t, api.ServeOptions{Operator: o.options(), AllowAgents: []string{"helper"}})
+	var st api.AgentState
+	d.want(http.StatusOK, &st, "POST", "/v1/agents/helper/check", nil)
+	if st.Answer != "helper 1.2.3" || st.Version != "1.2.3" || st.Program == "" {
+		t.Errorf("%+v", st)
+	}
+	token := d.token(api.TokenBody{Name: "token", Scopes: []string{"run"}, Cells: "theirs-", Quota: &api.Quota{Runs: 1}})
+	st = api.AgentState{}
+	token.want(http.StatusOK, &st, "POST", "/v1/agents/helper/check", nil)
+	if st.Answer != "helper 1.2.3" || st.Program != "" {
+		t.Errorf("for a token: %+v", st)
+	}
+	token.problem(http.StatusForbidden, api.CodeForbidden, "POST", "/v1/agents/claude/check", nil)
+	d.problem(http.StatusUnprocessableEntity, api.CodeAgent, "POST", "/v1/agents/claude/check", nil)
+	d.problem(http.StatusBadRequest, api.CodeUsage, "POST", "/v1/agents/generic/check", nil)
+	var cells api.List[api.CellInfo]
+	if d.want(http.StatusOK, &cells, "GET", "/v1/cells", nil); len(cells.Items) != 0 {
+		t.Errorf("left behind: %+v", cells.Items)
+	}
+}
+
+// TestHeldSession: the first client of a held session executes its agent, and no other.
+func TestHeldSession(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	b := listener("demo")
+	b.Hold, b.Arguments = true, []string{"sh", "-c", "echo out; echo err >&2; cat; exit 3"}
+	i := d.session(b)
+	if i.Status != api.SessionStarting {
+		t.Errorf("%+v", i)
+	}
+	at := "/v1/sessions/" + i.SessionID + "/agent"
+	d.problem(http.StatusUpgradeRequired, api.CodeUpgrade, "GET", at, nil)
+	d.refusedSocket(at+"?term=a%0Ab", http.StatusBadRequest)
+	s, _ := d.open(at)
+	d.refusedSocket(at, http.StatusConflict)
+	s.input("given")
+	s.text(`{"type":"stdin_closed"}`)
+	if m := s.message(); m.Type != "exit" || m.ExitCode != 3 || s.out[1].String() != "out\ngiven" || s.out[2].String() != "err\n" {
+		t.Errorf("%+v, %q %q", m, s.out[1].String(), s.out[2].String())
+	}
+	d.want(http.StatusOK, &i, "GET", "/v1/sessions/"+i.SessionID, nil)
+	if i.Status != api.SessionFailed || i.ReceiptID == "" {
+		t.Errorf("%+v", i)
+	}
+	d.refusedSocket(at, http.StatusConflict)
+
+	// Nothing is left of a session whose agent cannot be executed.
+	b.Name, b.Arguments = "none", []string{"/no/such/program"}
+	i = d.session(b)
+	d.refusedSocket("/v1/sessions/none/agent", http.StatusUnprocessableEntity)
+	d.problem(http.StatusNotFound, api.CodeNotFound, "GET", "/v1/sessions/none", nil)
+}
+
+// refusedSocket fails the test unless a WebSocket is refused with a status.
+func (d *daemon) refusedSocket(path string, status int) {
+	d.Helper()
+	_, resp, err := d.dial(path, nil, execProtocol)
+	if err == nil || resp == nil || resp.StatusCode != status {
+		d.Errorf("%s: %v, %+v", path, err, resp)
 	}
 }

@@ -75,7 +75,7 @@ func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdi
 		select {
 		case <-detached:
 			detached <- struct{}{}
-			leave()
+			sock.leave(leave)
 		case <-left.Done():
 		}
 	}()

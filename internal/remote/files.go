@@ -25,7 +25,7 @@ func (e *Engine) Init(ctx context.Context, r api.InitRequest) (*api.InitResult, 
 	if !e.client.Local() {
 		return e.initByUpload(ctx, r, body)
 	}
-	body.Source = &api.Source{Path: e.path(r.From)}
+	body.Source, body.Sole = &api.Source{Path: e.path(r.From)}, r.Sole
 	return e.create(ctx, body)
 }
 
@@ -34,7 +34,7 @@ func (e *Engine) Refresh(ctx context.Context, r api.RefreshRequest) (*api.Refres
 	if !e.client.Local() {
 		return e.refreshFromHere(ctx, r)
 	}
-	return told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict}))
+	return told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Wait: duration(r.Wait)}))
 }
 
 // Accept accepts a run, and may write it to the source directory.

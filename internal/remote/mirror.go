@@ -226,7 +226,7 @@ func (e *Engine) refreshFromHere(ctx context.Context, r api.RefreshRequest) (res
 		if err != nil {
 			return err
 		}
-		res, err = told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had}))
+		res, err = told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had, Wait: duration(r.Wait)}))
 		if err == nil {
 			res.LeftOut = read.LeftOut
 		}

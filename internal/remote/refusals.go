@@ -19,6 +19,8 @@ func refusals() []refusal {
 		{"--grant-env", "passes a variable of the daemon's environment, which is never a caller's", "--env NAME=VALUE sends a value"},
 		{"--resolve", "replaces the addresses that the daemon's host finds for a name, which a caller may not", "use allowed_ips in the policy, or " + onHost},
 		{"--ca", "names an authority that the daemon itself would trust, which a caller may not", "the operator adds it to the certificates of the daemon's host"},
+		{"--unrestricted", "lets a session reach every host, which only the operator on the daemon's host may allow", "list the hosts with --policy, or " + onHost},
+		{"--injection-policy", "names a file of the operator with sources of credentials", "the daemon uses its operator's; --credential NAME=SOURCE sends a value of yours"},
 		{"--runtime", "is fixed by the daemon when a cell is made", "give it to init"},
 		{"init --cache", "shares files of other cells, which their operator promotes", onHost},
 		{"init --no-default-excludes", "would send secrets of this machine", "rename the files that are needed, or copy them with cp"},

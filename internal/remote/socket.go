@@ -24,6 +24,8 @@ const (
 	maxFrame = 64 << 20
 	// maxInput bounds a frame of input.
 	maxInput = 32 << 10
+	// leaveLimit is how long a client that leaves a command waits for the daemon.
+	leaveLimit = 2 * time.Second
 	// endLimit is how long a command that was told to end may take to do so.
 	endLimit = 30 * time.Second
 )
@@ -83,6 +85,14 @@ func (e *Engine) dial(ctx context.Context, path string) (*socket, error) {
 }
 
 func (s *socket) close() { _ = s.conn.CloseNow() }
+
+// leave closes the socket once the daemon has read what was sent, and then calls left. It
+// waits for leaveLimit at most: a command that does not read its input holds the daemon up.
+func (s *socket) leave(left func()) {
+	defer time.AfterFunc(leaveLimit, left).Stop()
+	_ = s.conn.Close(websocket.StatusNormalClosure, "")
+	left()
+}
 
 // tell sends a text message.
 func (s *socket) tell(ctx context.Context, doc any) error {

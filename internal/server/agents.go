@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/session"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 // addAgents adds the routes about the coding agents of the host.
@@ -15,6 +17,40 @@ func (s *Server) addAgents() {
 	handle(s, get("", "listAgents", "List the coding agents of the host", Read), s.listAgents)
 	handle(s, get("/{agent}", "getAgent", "Show a coding agent and its adapter", Read), s.getAgent)
 	handle(s, get("/{agent}/credentials", "listAgentCredentials", "Say which credentials a session would get, and why", Admin), s.agentCredentials)
+	handle(s, route{
+		method: http.MethodPost, path: "/v1/agents/{agent}/check", id: "checkAgent", tag: tagSessions,
+		summary: "Start a coding agent in an empty cell, far enough to see it print its version", needs: []Scope{Run},
+	}, s.checkAgent)
+}
+
+// checkAgent starts an agent of the host in a cell of the caller, which is removed again.
+func (s *Server) checkAgent(ctx context.Context, c *call, in *InAgent) (*api.AgentState, error) {
+	g := c.caller.grant
+	q := session.CheckRequest{
+		Agent: in.Agent, Prefix: g.Cells, Memory: g.Quota.Memory, CPUs: int64(g.Quota.CPUs * 1000), Bounds: s.bounds(c),
+	}
+	if c.caller.only != "" {
+		q.Prefix = c.caller.only + "-"
+	}
+	release, err := s.acquire(ctx, c, token.Amount{Runs: 1, Memory: q.Memory, CPUs: q.CPUs})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	st, err := s.config.Agents.Check(ctx, c.engine, q)
+	if err != nil {
+		return nil, err
+	}
+	*st = c.shown(*st)
+	return st, nil
+}
+
+// bounds returns what the operator lets the caller use of the host; nil for the operator.
+func (s *Server) bounds(c *call) *session.Bounds {
+	if c.caller.local {
+		return nil
+	}
+	return &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse, Packages: c.caller.may(Admin)}
 }
 
 func (s *Server) listAgents(_ context.Context, c *call, in *Page) (*api.List[api.AgentState], error) {

@@ -89,6 +89,7 @@ func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (
 	if err != nil {
 		return nil, "", err
 	}
+	req.Sole = in.Body.Sole && c.caller.seesAll() // others do not learn of cells that they do not see
 	res, err := c.engine.Init(ctx, req)
 	if err != nil {
 		return nil, "", err

@@ -35,7 +35,12 @@ func (s *Server) addMoves() {
 		})
 	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", 0, Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RefreshBody]) (*api.RefreshResult, error) {
-			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: in.body().OnConflict, Upload: in.body().Upload, BasedOn: in.body().BasedOn})
+			b := in.body()
+			wait, err := duration("wait", b.Wait)
+			if err != nil {
+				return nil, err
+			}
+			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: b.OnConflict, Upload: b.Upload, BasedOn: b.BasedOn, Wait: wait})
 		})
 	handle(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},

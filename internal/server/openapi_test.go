@@ -106,7 +106,7 @@ func TestScopes(t *testing.T) {
 		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "choose": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
 		"listFiles": {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
 		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
-		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "forwardPort": {"run"},
+		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "agentSocket": {"run"}, "forwardPort": {"run"},
 		"metrics": {"admin"}, "getHomeDisk": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
 		"listTokens": {"admin"}, "createToken": {"admin"}, "revokeToken": {"admin"},
 		"acceptSession": {"run", "decide"}, "publishSession": {"run", "decide"}, "listAgentCredentials": {"admin"},

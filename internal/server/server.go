@@ -82,6 +82,7 @@ type Server struct {
 	limiter  *token.Limiter
 	streams  streams
 	starting starting
+	held     held
 	draining atomic.Bool
 	// extra takes listeners that are added while the server serves.
 	extra chan net.Listener

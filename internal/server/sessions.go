@@ -63,6 +63,7 @@ func (s *Server) addSessions() {
 		method: http.MethodDelete, path: "/v1/sessions/{session}", id: "removeSession", tag: tagSessions, summary: "Remove a session that has ended", needs: []Scope{Run},
 		status: http.StatusNoContent,
 	}, removeSession)
+	s.addAgentSocket()
 }
 
 // missingSession is the error for a session that does not exist, or that the caller may

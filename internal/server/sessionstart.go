@@ -56,13 +56,16 @@ func (s *Server) createSession(ctx context.Context, c *call, in *createSessionIn
 	if err != nil {
 		return nil, err
 	}
-	i, err := leave(ctx, c, e, started)
+	i, err := s.executed(ctx, c, e, started, b.Hold)
 	return &createdSession{Location: "/v1/sessions/" + started.Cell, Body: i}, err
 }
 
-// leave executes the agent of a session, and describes the session.
-func leave(ctx context.Context, c *call, e sessionEngine, started *session.Started) (*api.AgentSession, error) {
-	if err := started.Leave(ctx, e); err != nil {
+// executed executes the agent of a session, or holds it for its first client, and
+// describes the session.
+func (s *Server) executed(ctx context.Context, c *call, e sessionEngine, started *session.Started, hold bool) (*api.AgentSession, error) {
+	if hold {
+		s.held.keep(started)
+	} else if err := started.Leave(ctx, e); err != nil {
 		return nil, errors.Join(err, started.Undo(ctx, e))
 	}
 	return c.session(context.WithoutCancel(ctx), started.Cell)
@@ -118,10 +121,7 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 		return nil, err
 	}
 	w.Acknowledged, w.Now = b.Acknowledged, time.Now()
-	w.Options = set.options
-	if !c.caller.local {
-		w.Bounds = &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse, Packages: c.caller.may(Admin)}
-	}
+	w.Options, w.Bounds = set.options, s.bounds(c)
 	p, err := s.config.Agents.Prepare(w)
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[ap
 	if err != nil {
 		return nil, err
 	}
-	out.Session, err = leave(ctx, c, e, started)
+	out.Session, err = s.executed(ctx, c, e, started, b.Hold)
 	return out, err
 }
 

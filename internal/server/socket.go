@@ -187,11 +187,12 @@ func (s *execSocket) tell(ctx context.Context, m execMessage) {
 	}
 }
 
-// write sends a message. If that fails, the caller has gone: listen finds out.
+// write sends a message. If that fails, the caller has gone: listen finds out, and first
+// reads what the caller had sent. A caller that does not read is cut off.
 func (s *execSocket) write(ctx context.Context, kind websocket.MessageType, p []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bodyTimeout)
 	defer cancel()
-	if err := s.conn.Write(ctx, kind, p); err != nil {
+	if err := s.conn.Write(ctx, kind, p); err != nil && ctx.Err() != nil {
 		_ = s.conn.CloseNow()
 	}
 }

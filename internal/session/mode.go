@@ -44,6 +44,19 @@ type Allowances struct {
 	ArbitraryCommand bool
 }
 
+// Names returns the names of what is allowed.
+func (a Allowances) Names() (names []string) {
+	for _, one := range []struct {
+		name    string
+		allowed bool
+	}{{AckControlPlaneVCS, a.ControlPlaneVCS}, {AckRepoMCP, a.RepoMCP}, {AckArbitraryCommand, a.ArbitraryCommand}} {
+		if one.allowed {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
 // checkUnrestricted refuses a network without restrictions where nobody has taken that
 // upon themselves, or where it would allow what the operator has denied.
 func (q *Request) checkUnrestricted() error {

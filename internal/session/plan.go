@@ -126,6 +126,7 @@ func Make(q Request) (*Plan, error) {
 			Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
 			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
 			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(), Packages: q.packagesText(),
+			Limits: limitsOf(rules.Limits), TurnsTaken: q.turnsText(turns),
 		},
 	}
 	version := ""
@@ -288,8 +289,9 @@ func Again(command []string) ([]string, error) {
 // Policy returns the policy of the session.
 func (p *Plan) Policy() *policy.Policy { return p.policy }
 
-// Turns says when turns are taken; nil if none is.
-func (p *Plan) Turns() *api.TurnRequest { return p.turns }
+func limitsOf(l policy.Limits) api.SessionLimits {
+	return api.SessionLimits{MemoryBytes: l.Memory, PIDs: l.PIDs, WallTimeSeconds: int64(l.WallTime / time.Second), DiskBytes: l.Disk}
+}
 
 // Ceiling returns the ceiling of a session whose caller has none: what the policy of the
 // cell allows, and what the agent itself needs. The operator lets the caller start the

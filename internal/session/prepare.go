@@ -150,11 +150,7 @@ func (h Host) program(q *Request) (err error) {
 		q.Arguments = q.Arguments[1:]
 	}
 	if err != nil {
-		hint := ""
-		if a.Program.Package != "" {
-			hint = "`npm install -g " + a.Program.Package + "` installs it"
-		}
-		return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: hint, Err: err}
+		return notUsable(a, err)
 	}
 	if in := q.Installation; len(a.Program.Names) > 0 && strings.HasPrefix(in.Program, q.Workspace+"/") {
 		return api.Refusef(api.CodeAgent, "install it outside of the workspace", "agent %s: its program %s is part of the workspace, which is not trusted", a.Name, quote.Path(in.Program))

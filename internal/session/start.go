@@ -30,8 +30,11 @@ type Order struct {
 	// Notes is called with what a person should know.
 	Notes func(string)
 	// Make makes the cell of a directory that has none.
-	Make func(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
+	Make Maker
 }
+
+// Maker makes a cell.
+type Maker = func(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
 
 // Started is a session whose cell is live and has the agent's files. Its agent is
 // executed next.
@@ -92,7 +95,7 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 	base := o.Base
 	if base == "" {
 		var err error
-		if base, err = baseCell(ctx, e, o); err != nil {
+		if base, err = Base(ctx, e, o.Plan.Workspace, o.Make, o.Notes); err != nil {
 			return nil, err
 		}
 	}
@@ -131,21 +134,21 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 // busyLimit is how long a new session waits for the cell of the workspace.
 const busyLimit = time.Minute
 
-// baseCell returns the cell of the workspace. One that exists gets what has changed in
-// the directory.
-func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
-	name, below, err := e.CellAt(ctx, o.Plan.Workspace)
+// Base returns the cell of a workspace. One that exists gets what has changed in the
+// directory; else one is made.
+func Base(ctx context.Context, e Engine, dir string, build Maker, notes func(string)) (string, error) {
+	name, below, err := e.CellAt(ctx, dir)
 	if err != nil {
 		return "", err
 	}
 	if name == "" || below != "." {
-		res, err := o.Make(ctx, api.InitRequest{From: o.Plan.Workspace, Runtime: "native", Sole: true})
+		res, err := build(ctx, api.InitRequest{From: dir, Runtime: "native", Sole: true})
 		if err == nil {
 			return res.Cell, nil
 		}
 		// Another session of the directory may have made it meanwhile.
 		if api.CodeOf(err) == api.CodeNameTaken {
-			name, below, _ = e.CellAt(ctx, o.Plan.Workspace)
+			name, below, _ = e.CellAt(ctx, dir)
 		}
 		if name == "" || below != "." {
 			return "", err
@@ -159,7 +162,11 @@ func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
 		res, err = e.Refresh(ctx, q)
 	}
 	if err == nil && len(res.Changed) > 0 {
-		o.Notes(strconv.Itoa(len(res.Changed)) + " changes of the directory brought into cell " + name)
+		what := " changes"
+		if len(res.Changed) == 1 {
+			what = " change"
+		}
+		notes(strconv.Itoa(len(res.Changed)) + what + " of the directory brought into cell " + name)
 	}
 	return name, api.WithHint(err, api.CodeConflict, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
 }

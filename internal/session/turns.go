@@ -48,6 +48,21 @@ func (q *Request) turnRequest() (*api.TurnRequest, error) {
 	return &api.TurnRequest{Every: d}, nil
 }
 
+// turnsText says when turns are taken; "" is never.
+func (q *Request) turnsText(t *api.TurnRequest) string {
+	switch {
+	case t == nil:
+		return ""
+	case t.Every > 0:
+		return "every " + q.Turns
+	case t.Quiet > 0:
+		return "one after " + t.Quiet.String() + " without input or output"
+	case q.Turns == TurnsTool:
+		return "one for each use of a tool"
+	}
+	return "one for each request"
+}
+
 // askForTurn returns the command by which a program in the cell asks for a turn.
 //
 // An agent may write its conversation later than it runs its hooks, and a turn without

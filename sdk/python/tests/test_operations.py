@@ -17,6 +17,8 @@ from forkcell import Cell, Forkcell, ForkcellError
 LEFT_OUT = {
     "metrics": "Prometheus reads it",
     "docs": "people read it",
+    "agentSocket": "the command line uses it for terminals",
+    "checkAgent": "it succeeds only with an agent on the host; its error is looked at",
     "runSocket": "the command line uses it for terminals; run takes input too",
     "getAccepted": "the command line uses it to write back",
     "planRun": "the command line uses it for dry runs",
@@ -58,6 +60,8 @@ def use_sessions(fc: Forkcell, project: Path) -> None:
     cell = fc.cells.create(project, name="every-agent")
     assert any(agent.name == "generic" and agent.ready for agent in fc.agents.list())
     assert fc.agents.get("claude").document
+    with pytest.raises(ForkcellError):
+        fc.agents.check("generic")  # it has no program
     assert list(fc.agents.credentials("claude", mode="build"))
     command = ["sh", "-c", "echo work > work; cat"]
     assert fc.sessions.plan(cell, "generic", arguments=command, allow_nongit=True).terms.session_assurance == "managed"

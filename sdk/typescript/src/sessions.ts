@@ -134,6 +134,11 @@ export class Agents {
     return this.#transport.send(get(`/v1/agents/${encodeURIComponent(name)}`, options));
   }
 
+  /** Starts an agent in an empty cell, far enough to see it print its version. */
+  check(name: string, options: CallOptions = {}): Promise<t.AgentState> {
+    return this.#transport.send(post(`/v1/agents/${encodeURIComponent(name)}/check`, undefined, options));
+  }
+
   /** Says which credentials a session would get in a mode, and why. It never returns a value. */
   credentials(name: string, filter: { mode?: string } = {}, options: CallOptions = {}): AsyncIterable<t.CredentialDecision> {
     return this.#transport.pages(`/v1/agents/${encodeURIComponent(name)}/credentials`, filter, options);

@@ -22,6 +22,8 @@ after(async () => {
 const leftOut = {
   metrics: "Prometheus reads it",
   docs: "people read it",
+  agentSocket: "the command line uses it for terminals",
+  checkAgent: "it succeeds only with an agent on the host; its error is looked at",
   runSocket: "the command line uses it for terminals; run takes input too",
   getAccepted: "the command line uses it to write back",
   planRun: "the command line uses it for dry runs",
@@ -61,6 +63,7 @@ test("every operation has a method", async () => {
 async function useSessions(cell: Cell): Promise<void> {
   assert.ok((await all(fc.agents.list())).some((agent) => agent.name === "generic" && agent.ready));
   assert.ok((await fc.agents.get("claude")).document);
+  await assert.rejects(fc.agents.check("generic")); // it has no program
   assert.ok((await all(fc.agents.credentials("claude", { mode: "build" }))).length > 0);
   const wanted = { arguments: ["sh", "-c", "echo work > work; cat"], turns: "1h", allowNongit: true };
   assert.equal((await fc.sessions.plan(cell, "generic", wanted)).terms.sessionAssurance, "managed");

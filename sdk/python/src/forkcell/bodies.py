@@ -97,6 +97,10 @@ class CreateCell(TypedDict):
     """
     What runs the commands.
     """
+    sole: NotRequired[bool]
+    """
+    Refuse a directory of the host that a cell was made from already. For callers who see all cells.
+    """
     ttl: NotRequired[str]
     """
     The cell expires so long after its creation.
@@ -431,6 +435,10 @@ class RefreshBody(TypedDict):
     """
     An upload with the present files of the caller's directory, for a cell that was made from an upload.
     """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
+    """
 
 
 class RejectBody(TypedDict):
@@ -514,6 +522,10 @@ class RewindBody(TypedDict):
     env: NotRequired[dict[str, str]]
     """
     Variables of the command.
+    """
+    hold: NotRequired[bool]
+    """
+    Do not execute the agent yet, as for a new session.
     """
     memory: NotRequired[str]
     """
@@ -833,6 +845,10 @@ class CreateSession(TypedDict):
     env: NotRequired[dict[str, str]]
     """
     Variables of the command.
+    """
+    hold: NotRequired[bool]
+    """
+    Do not execute the agent yet: the first WebSocket at .../agent does, with its streams. Without one the session ends after two minutes.
     """
     memory: NotRequired[str]
     """

@@ -889,6 +889,14 @@ class SessionInfo:
 
 
 @dataclass(kw_only=True)
+class SessionLimits:
+    disk_bytes: int
+    memory_bytes: int
+    pids: int
+    wall_time_seconds: int
+
+
+@dataclass(kw_only=True)
 class SessionTerms:
     acknowledged: list[str]
     adapter: str
@@ -1347,6 +1355,7 @@ class SessionPlan:
     assurance_reasons: list[str]
     credentials: list[AgentCredential]
     environment: dict[str, str]
+    limits: SessionLimits
     masked: list[str]
     missing_credentials: list[str]
     notes: list[str]
@@ -1360,6 +1369,7 @@ class SessionPlan:
     workspace: str
     packages: str | None = None
     ssh_notes: list[str] | None = None
+    turns_taken: str | None = None
 
 
 @dataclass(kw_only=True)

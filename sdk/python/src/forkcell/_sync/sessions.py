@@ -125,6 +125,10 @@ class Agents:
         """Return an agent, with the document that describes it."""
         return self._transport.send(get(f"/v1/agents/{quote(name, safe='')}"), models.AgentDocument)
 
+    def check(self, name: str) -> models.AgentState:
+        """Start an agent in an empty cell, far enough to see it print its version."""
+        return self._transport.send(post(f"/v1/agents/{quote(name, safe='')}/check"), models.AgentState)
+
     def credentials(self, name: str, *, mode: str | None = None) -> Iterator[models.CredentialDecision]:
         """Say which credentials a session would get in a mode, and why. It never returns a value."""
         return self._transport.pages(f"/v1/agents/{quote(name, safe='')}/credentials", models.CredentialDecision, mode=mode)
