@@ -14,7 +14,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/full"
 )
 
@@ -106,7 +106,7 @@ func serveElsewhere(env *testscript.Env) error {
 // tokenHome makes a home for a daemon in a directory, with a token in a file.
 func tokenHome(dir string) (home, file string, err error) {
 	home, file = filepath.Join(dir, "home"), filepath.Join(dir, "token")
-	e, release, err := app.Open(home, app.Create, cell.Caller{Actor: func() string { return "test" }})
+	e, release, err := app.Open(home, app.Create, caller.Caller{Actor: func() string { return "test" }})
 	if err != nil {
 		return "", "", err
 	}

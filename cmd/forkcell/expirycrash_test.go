@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // TestExpiryKilledAtEveryFailpoint kills the supervisor, or the process that expires
@@ -96,7 +96,7 @@ func killExpiry(t *testing.T, action, point string, supervisor bool) {
 	if left := must("receipt", "list", "--json"); !strings.Contains(left, "rcpt_") {
 		t.Errorf("receipts %s", left)
 	}
-	e, release, err := app.Open(state, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(state, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cli"
 	"github.com/forkcell/forkcell/internal/full"
@@ -91,7 +92,7 @@ func TestHostileDaemon(t *testing.T) {
 	source := filepath.Join(dir, "source")
 	must(t, os.Mkdir(source, 0o755))
 	must(t, os.WriteFile(filepath.Join(source, "f"), []byte("one\n"), 0o644))
-	caller := cell.Caller{Actor: func() string { return "test" }, Dir: dir, Env: os.Environ()}
+	caller := caller.Caller{Actor: func() string { return "test" }, Dir: dir, Env: os.Environ()}
 	e, release, err := full.Remote(api.DaemonOptions{URL: where, TokenFile: file}, filepath.Join(dir, "own"), caller)
 	must(t, err)
 	t.Cleanup(func() { must(t, release()) })

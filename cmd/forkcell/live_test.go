@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -37,7 +38,7 @@ func canFreeze() (bool, error) {
 
 // stopLive ends what a script that failed has left.
 func stopLive(home string) {
-	e, release, err := app.Open(home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		return
 	}
@@ -66,7 +67,7 @@ func newHome(t *testing.T, backend string) *home {
 	source := filepath.Join(dir, "src")
 	h.ok(os.MkdirAll(source, 0o755))
 	h.ok(os.WriteFile(filepath.Join(source, "file"), []byte("one\n"), 0o644))
-	e, release, err := app.Open(h.path, app.Create, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(h.path, app.Create, caller.Caller{Actor: func() string { return "tester" }})
 	h.ok(err)
 	h.e = e
 	t.Cleanup(func() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // TestLiveKilledAtEveryFailpoint kills the supervisor at every failpoint.
@@ -93,7 +93,7 @@ func killLive(t *testing.T, backend, point, reached string) {
 			t.Errorf("the cell holds %q", out)
 		}
 	}
-	e, release, err := app.Open(state, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(state, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cli"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
 )
@@ -40,7 +40,7 @@ func unbroken(f *os.File, fd uintptr) *os.File {
 }
 
 // open connects the command line to the engine on a home.
-func open(home string, mode cli.Mode, caller cell.Caller) (cli.Engine, func() error, error) {
+func open(home string, mode cli.Mode, caller caller.Caller) (cli.Engine, func() error, error) {
 	if home == "" {
 		var err error
 		if home, err = app.DefaultHome(); err != nil {

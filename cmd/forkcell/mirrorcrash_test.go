@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // TestInitOverTCPKilled kills an init that sends a directory to a daemon. The next verb
@@ -62,7 +62,7 @@ func TestInitOverTCPKilled(t *testing.T) {
 // mirrorsOf returns the names of the cells in a home.
 func mirrorsOf(t *testing.T, home string) (names []string) {
 	t.Helper()
-	e, release, err := app.Open(home, app.Read, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(home, app.Read, caller.Caller{Actor: func() string { return "tester" }})
 	must(t, err)
 	defer func() { _ = release() }()
 	cells, err := e.List(t.Context())

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // pausePoints are the failpoints on the way to a cell that is paused on disk: before it
@@ -162,7 +162,7 @@ func (p *pauseLab) sound() {
 	if left, err := os.ReadDir(filepath.Join(p.home(), "memory")); err == nil && len(left) > 0 {
 		p.Errorf("left: %v", left)
 	}
-	e, release, err := app.Open(p.home(), app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(p.home(), app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	p.ok(err)
 	defer func() { _ = release() }()
 	(&home{T: p.T, e: e, path: p.home()}).sound()

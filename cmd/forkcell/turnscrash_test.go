@@ -9,7 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // turnsHome names the home of the child of TestTurnsKilledAtEveryFailpoint.
@@ -22,7 +22,7 @@ func TestTurnsChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	e, release, err := app.Open(path, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(path, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/gvisor"
 	"github.com/forkcell/forkcell/internal/driver/native"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -84,7 +86,7 @@ func DefaultHome() (string, error) {
 }
 
 // Open makes an engine on a home, for a caller. The returned function closes it.
-func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release func() error, err error) {
+func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release func() error, err error) {
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
@@ -189,7 +191,7 @@ func openError(err error) error {
 	case errors.Is(err, store.ErrDatabase):
 		e.Hint = "`forkcell recover` rebuilds it from the signed log"
 	case errors.Is(err, store.ErrFull), errors.Is(err, unix.ENOSPC):
-		return cell.Explain(err)
+		return home.Explain(err)
 	case errors.Is(err, store.ErrReadOnly):
 		e.Hint = "only reading commands work on it"
 	case errors.Is(err, store.ErrNoHome):

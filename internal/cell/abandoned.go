@@ -30,7 +30,7 @@ func (e *Engine) abandonedIn(cellID string) (abandonedWork, error) {
 		if cellID != "" && cell != cellID {
 			continue
 		}
-		if _, busy := e.store.CellHolder(cell); !busy {
+		if _, busy := e.Store.CellHolder(cell); !busy {
 			left[cell] = id
 		}
 	}
@@ -47,7 +47,7 @@ func (e *Engine) abandonedIn(cellID string) (abandonedWork, error) {
 func (e *Engine) workUnderWay() (abandonedWork, error) {
 	return keep(e, &e.shared.memos.work, "", func() (abandonedWork, error) {
 		found := abandonedWork{}
-		err := e.store.View(func(tx *store.Tx) error {
+		err := e.Store.View(func(tx *store.Tx) error {
 			intents, err := tx.Intents("")
 			if err != nil {
 				return err

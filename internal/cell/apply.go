@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -89,7 +90,7 @@ func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRe
 // prepare finds the two states to compare and opens the directory.
 func (a *application) prepare() error {
 	var err error
-	if a.to, err = a.e.caller.path(a.req.To); err != nil {
+	if a.to, err = a.e.Caller.AbsPath(a.req.To); err != nil {
 		return err
 	}
 	a.source = a.req.To == ""
@@ -122,7 +123,7 @@ func (a *application) prepare() error {
 		a.result.Already = append(a.result.Already, ".")
 		return nil
 	}
-	a.target, err = a.e.openHost(a.to)
+	a.target, err = a.e.OpenHost(a.to)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused
 	}
@@ -132,7 +133,7 @@ func (a *application) prepare() error {
 	return nil
 }
 
-func (a *application) refuseOverlap(flag, path string) error { return a.e.refuseOverlap(flag, path) }
+func (a *application) refuseOverlap(flag, path string) error { return a.e.RefuseOverlap(flag, path) }
 
 // write carries the plan out: intent, files, database.
 func (a *application) write(ctx context.Context) error {
@@ -156,7 +157,7 @@ func (a *application) write(ctx context.Context) error {
 			return err
 		}
 	}
-	theirs, err := a.e.tree(a.theirs, workspace.AreaWorkspace)
+	theirs, err := a.e.Tree(a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (a *application) write(ctx context.Context) error {
 		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
 	}, contents{a.e, a.cell, a.theirs, theirs}, apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
-		a.result.Kept = append(a.result.Kept, note(k, "holds files that were left out"))
+		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))
 	}
 	return err
 }
@@ -180,10 +181,10 @@ func (a *application) nothingToWrite() error {
 		return nil
 	}
 	a.cell.Applied = a.theirs.ID
-	return a.e.store.Update(func(tx *store.Tx) error {
+	return a.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(a.cell); err != nil {
 			return err
 		}
-		return a.e.log.Change(tx, a.cell, a.head, receipt.OpApply, map[string]string{"to": printable(a.to), "applied": a.theirs.ID})
+		return a.e.Evidence.Change(tx, a.cell, a.head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
 	})
 }

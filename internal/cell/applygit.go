@@ -30,7 +30,7 @@ type stateTree struct {
 }
 
 func (e *Engine) stateTree(c store.Cell, at store.Checkpoint) (*stateTree, error) {
-	t, err := e.tree(at, workspace.AreaWorkspace)
+	t, err := e.Tree(at, workspace.AreaWorkspace)
 	return &stateTree{e, c, at, t}, err
 }
 
@@ -52,7 +52,7 @@ func (s *stateTree) Open(name string) (*os.File, error) {
 	if entry.Kind != tree.KindFile {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fsx.ErrNotRegular}
 	}
-	return s.e.ws.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, workspace.AreaWorkspace, name, entry)
+	return s.e.Workspace.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, workspace.AreaWorkspace, name, entry)
 }
 
 func (s *stateTree) Names(name string) ([]string, error) {
@@ -152,7 +152,7 @@ func (a *application) heldRepositories(allowed func(path string) bool) ([]api.Ob
 	var held []api.Obstacle
 	for _, c := range append(claims, broken...) {
 		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
-		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) }) {
+		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return fsx.Within(op.Path, dir) && !allowed(op.Path) }) {
 			held = append(held, api.Obstacle{Path: c.source, Reason: c.what, Allow: dir})
 		}
 	}

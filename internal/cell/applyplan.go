@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
@@ -25,7 +26,7 @@ import (
 // state to compare it with.
 func (a *application) states() error {
 	var waiting *undecided
-	err := a.e.store.View(func(tx *store.Tx) (err error) {
+	err := a.e.Store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func (a *application) states() error {
 // a directory other than the source it is the imported state.
 func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
-		return a.e.findCheckpoint(tx, a.cell, "base")
+		return a.e.FindCheckpoint(tx, a.cell, "base")
 	}
 	return a.shared(tx, a.theirs)
 }
@@ -134,12 +135,12 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base, theirs, err := a.e.trees(a.base, a.theirs, workspace.AreaWorkspace)
+	base, theirs, err := a.e.Trees(a.base, a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return a.e.sameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
+		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
 	}
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
 		return longPath(a.cell, err)
@@ -195,14 +196,14 @@ func (a *application) selective() bool {
 // setAside names the changes that are set aside.
 func (a *application) setAside() {
 	for _, ch := range a.changes {
-		dir := isDirChange(ch)
+		dir := home.IsDirChange(ch)
 		aside, state := a.aside.has(ch.Path, dir)
 		if state || aside && !a.allows(ch.Path, dir) {
 			a.leaves = true
 		}
 		if aside && a.pick.Match(ch.Path, dir) && !a.allows(ch.Path, dir) {
 			what, _ := controlFile(ch.Path, dir)
-			a.result.SetAside = append(a.result.SetAside, note(ch.Path, cmp.Or(what, "masked in the session")))
+			a.result.SetAside = append(a.result.SetAside, home.PathNote(ch.Path, cmp.Or(what, "masked in the session")))
 		}
 	}
 }
@@ -217,9 +218,9 @@ func openSides(sides map[apply.Side]sideOpener) func(apply.Side, string, tree.En
 // filesOf opens the files of a state.
 func (e *Engine) filesOf(c store.Cell, at store.Checkpoint) sideOpener {
 	return func(path string, entry tree.Entry) (*os.File, error) {
-		f, err := e.ws.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, path, entry)
+		f, err := e.Workspace.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, path, entry)
 		if err != nil {
-			return nil, layerError(at, err)
+			return nil, home.LayerError(at, err)
 		}
 		return f, nil
 	}
@@ -277,7 +278,7 @@ func conflictMode(word string) (apply.OnConflict, error) {
 
 func conflictError(where string, conflicts []apply.Conflict) error {
 	hint := "settle them there, or give --on-conflict ours|theirs, or leave them out with --except"
-	if !slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !within(c.Path, ".git") }) {
+	if !slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !fsx.Within(c.Path, ".git") }) {
 		hint = "both sides have used git: --except .git applies the files alone, publish makes a branch of the work"
 	}
 	return namedConflicts(conflicts,
@@ -323,7 +324,7 @@ func unforeseen(known []string, chosen []apply.Choice) (list []apply.Conflict) {
 // matches it and it exists now.
 func (a *application) leftOut(path string, isDir bool) bool {
 	for _, l := range a.cell.LeftOut {
-		if within(path, string(l.Path)) {
+		if fsx.Within(path, string(l.Path)) {
 			return true
 		}
 	}
@@ -347,12 +348,12 @@ func (a *application) describe() {
 	}
 	for _, ch := range a.changes {
 		if planned[ch.Path] {
-			a.result.Written = append(a.result.Written, NewChangeJSON(ch))
+			a.result.Written = append(a.result.Written, home.NewChangeJSON(ch))
 		}
 	}
 	a.result.Already = append(a.result.Already, a.merge.already...)
 	for _, c := range a.merge.chosen {
-		a.result.Chosen = append(a.result.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+		a.result.Chosen = append(a.result.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -56,7 +57,7 @@ func (a *application) convertEntries() error {
 // onlyRights reports whether a change concerns only attributes that are never
 // written to the host.
 func (c *hostConverter) onlyRights(ch tree.Change) bool {
-	if ch.Old == nil || ch.OldPath != "" || !c.a.selects(ch.Path, isDirChange(ch)) {
+	if ch.Old == nil || ch.OldPath != "" || !c.a.selects(ch.Path, home.IsDirChange(ch)) {
 		return false
 	}
 	was, is := c.self.Plain(*ch.Old), c.self.Plain(*ch.New)
@@ -73,7 +74,7 @@ func (c *hostConverter) entry(p string, e tree.Entry, have *tree.Entry) (tree.En
 	onHost, dropped := c.self.OnHost(e, have, parent)
 	for _, what := range dropped {
 		c.named[p] = true
-		c.a.result.Dropped = append(c.a.result.Dropped, note(p, quote.Line(what)))
+		c.a.result.Dropped = append(c.a.result.Dropped, home.PathNote(p, quote.Line(what)))
 	}
 	return onHost, nil
 }

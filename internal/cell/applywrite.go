@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -37,16 +38,16 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 // returns the other state. The caller records the new state together with the
 // statement about it.
 func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
-	sealed, err := s.e.ws.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
+	sealed, err := s.e.Workspace.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
 	if err != nil || sealed.Unchanged {
 		return from, err
 	}
-	return s.e.newCheckpoint(s.cell, from.ID, kind, "", sealed), nil
+	return s.e.NewCheckpoint(s.cell, from.ID, kind, "", sealed), nil
 }
 
 // execute writes files under an intent and then records what was done.
 func (s *session) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
-	err := s.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
+	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
 	if err != nil {
 		return apply.Report{}, err
 	}
@@ -83,13 +84,13 @@ func unfinished(target string, committed bool, err error) error {
 }
 
 func (s *session) dropIntent(id string) error {
-	return s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
+	return s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
 }
 
 // commitApply records an apply whose files are written.
 func (s *session) commitApply(id string, in applyIntent) error {
 	op := receipt.OpApply
-	return s.e.store.Update(func(tx *store.Tx) error {
+	return s.e.Store.Update(func(tx *store.Tx) error {
 		rec := in.Record
 		rec.ID, rec.CellID = id, s.cell.ID
 		if in.Undoes != "" {
@@ -117,19 +118,19 @@ func (s *session) commitApply(id string, in applyIntent) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, s.cell, s.head, op, map[string]string{
-			"apply": string(doc), "apply_id": rec.ID, "to": printable(in.Target), "applied": in.Applied, "state": in.State,
+		return s.e.Evidence.Change(tx, s.cell, s.head, op, map[string]string{
+			"apply": string(doc), "apply_id": rec.ID, "to": quote.UTF8(in.Target), "applied": in.Applied, "state": in.State,
 		})
 	})
 }
 
 func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
 	if create {
-		if err := s.e.store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
+		if err := s.e.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	return s.e.store.Dir().OpenDir("applies/" + id)
+	return s.e.Store.Dir().OpenDir("applies/" + id)
 }
 
 // settleApply ends an apply that its process did not finish: it takes the apply
@@ -174,7 +175,7 @@ func opJSON(op apply.Op) api.ChangeJSON {
 	case op.Old.Kind != op.New.Kind:
 		ch.Kind = tree.TypeChanged
 	}
-	return NewChangeJSON(ch)
+	return home.NewChangeJSON(ch)
 }
 
 // contents opens files of a state for an apply. It looks their contents up in the
@@ -194,5 +195,5 @@ func (c contents) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no %s", c.at.ID, quote.Path(path))
 	}
-	return c.e.opener(c.cell, c.at, workspace.AreaWorkspace, path, entry)()
+	return c.e.Opener(c.cell, c.at, workspace.AreaWorkspace, path, entry)()
 }

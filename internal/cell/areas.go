@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -91,10 +92,10 @@ func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Ar
 		if spec.System.Root, err = e.shownPath("--root", string(req.Root)); err != nil {
 			return nil, err
 		}
-		if err := e.caller.mayUse(spec.System.Root); err != nil {
+		if err := e.Caller.MayUsePath(spec.System.Root); err != nil {
 			return nil, err
 		}
-		if !isDir(spec.System.Root) {
+		if !fsx.IsDir(spec.System.Root) {
 			return nil, api.Usagef("host, host-overlay or a directory", "--root %s is not a directory", quote.Path(string(req.Root)))
 		}
 	}
@@ -108,11 +109,11 @@ func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, e
 		if a.inWorkspace(dir) {
 			continue // already writable
 		}
-		if !isDir(dir) && p.Landlock == policy.BestEffort {
+		if !fsx.IsDir(dir) && p.Landlock == policy.BestEffort {
 			a.notes = append(a.notes, fmt.Sprintf("%s is not shown: it is not a directory here", quote.Path(dir)))
 			continue
 		}
-		if !isDir(dir) {
+		if !fsx.IsDir(dir) {
 			return nil, api.Refusef(api.CodePolicyPath, "take it out of read_write, or set landlock.compatibility to best_effort",
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
@@ -180,7 +181,7 @@ func areaOf(areas []string, p string) (area, rel string, err error) {
 	}
 	best := ""
 	for _, a := range areas {
-		if t := areaTarget(a); t != "" && within(p, t) && len(t) > len(areaTarget(best)) {
+		if t := areaTarget(a); t != "" && fsx.Within(p, t) && len(t) > len(areaTarget(best)) {
 			best = a
 		}
 	}
@@ -194,7 +195,7 @@ func areaOf(areas []string, p string) (area, rel string, err error) {
 func without(set mount.Set, target string) mount.Set {
 	set.Binds = slices.DeleteFunc(set.Binds, func(b mount.Bind) bool { return b.Target == target })
 	set.Overlays = slices.DeleteFunc(set.Overlays, func(o mount.Overlay) bool { return o.Target == target })
-	set.Pins = slices.DeleteFunc(set.Pins, func(p string) bool { return within(p, target) })
-	set.Masks = slices.DeleteFunc(set.Masks, func(m mount.Mask) bool { return within(m.Target, target) })
+	set.Pins = slices.DeleteFunc(set.Pins, func(p string) bool { return fsx.Within(p, target) })
+	set.Masks = slices.DeleteFunc(set.Masks, func(m mount.Mask) bool { return fsx.Within(m.Target, target) })
 	return set
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mask"
 	"github.com/forkcell/forkcell/internal/store"
@@ -93,7 +94,7 @@ func (a *aside) has(p string, dir bool) (aside, state bool) {
 // split calls take for the changes that are part of the work, and keep for those
 // that are set aside.
 func (a *aside) split(ch tree.Change, take, keep func(tree.Change) error) error {
-	aside, state := a.has(ch.Path, isDirChange(ch))
+	aside, state := a.has(ch.Path, home.IsDirChange(ch))
 	switch {
 	case state:
 		return nil
@@ -118,7 +119,7 @@ func (a *aside) except(pick *leftout.Selector, allowed func(path string, dir boo
 func keptNames(changes []tree.Change, pick *leftout.Selector) map[string]bool {
 	kept := map[string]bool{}
 	for _, c := range changes {
-		if c.OldPath != "" && !pick.Match(c.Path, isDirChange(c)) {
+		if c.OldPath != "" && !pick.Match(c.Path, home.IsDirChange(c)) {
 			kept[c.OldPath] = true
 		}
 	}

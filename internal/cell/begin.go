@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -35,7 +36,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	opened := r.openGate(ctx, hash, req.network())
 	defer func() { _, _ = opened() }() // on every path, wait until credentials are no longer read
 	if req.CheckpointName != "" {
-		if err := checkName("checkpoint", req.CheckpointName); err != nil {
+		if err := home.CheckName("checkpoint", req.CheckpointName); err != nil {
 			return nil, err
 		}
 	}
@@ -43,7 +44,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		return nil, err
 	}
 	if err := s.squash(ctx); err != nil {
-		return nil, stateError(s.head, err)
+		return nil, home.StateError(s.head, err)
 	}
 	if err := r.addCache(req); err != nil {
 		return nil, err
@@ -54,10 +55,10 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
-		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
-		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
+		Command: home.Recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
+		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
-		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(), Runtime: wanted.runtime,
+		Actor: s.e.Caller.Actor(), StartedAt: s.e.Now().UTC(), Runtime: wanted.runtime,
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli, Resumed: req.resumed,
 	}
 	if req.origin != nil {
@@ -84,11 +85,11 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		return nil, err
 	}
 	if req.CheckpointName != "" {
-		if err := s.e.store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
+		if err := s.e.Store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
+	if err := s.e.Store.Note(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
 	failpoint.Hit("run.recorded")
@@ -105,8 +106,8 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	if r.control != nil {
 		at.StandIns = r.control.standIns
 	}
-	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
-		return areaError(stateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
+	if r.work, err = r.e.Workspace.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
+		return areaError(home.StateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.mounts(r.work)
 	r.masked()
@@ -125,7 +126,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 		return err
 	}
 	r.connect(gate, granted)
-	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
+	r.out = newOutput(r.e.Store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
 }
@@ -147,5 +148,5 @@ func (r *run) discard() error {
 	if r.out != nil {
 		r.out.discard()
 	}
-	return errors.Join(err, r.dropJournal(), r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
+	return errors.Join(err, r.dropJournal(), r.e.Store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
 }

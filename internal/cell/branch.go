@@ -36,7 +36,7 @@ func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, race *s
 	// The secrets have been read; the supervisor cannot read their sources.
 	req.Credentials, req.CredentialsFile = nil, ""
 	return client.Branch(ctx, supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Race: race, Ceiling: e.caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Race: race, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	})
 }
 
@@ -54,7 +54,7 @@ func (e *Engine) branchValues(ctx context.Context, req api.BranchRequest) (map[s
 	if err := e.openLate(); err != nil {
 		return nil, err
 	}
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func (e *Engine) branchValues(ctx context.Context, req api.BranchRequest) (map[s
 // branched cell.
 func (e *Engine) branchPolicy(c store.Cell, req api.BranchRequest) (*policy.Policy, error) {
 	if req.Policy != nil {
-		return e.caller.parsePolicy(*req.Policy)
+		return e.Caller.ParsePolicy(*req.Policy)
 	}
-	runs, err := e.unfinishedRuns(c)
+	runs, err := e.UnfinishedRuns(c)
 	if err != nil || len(runs) == 0 {
 		return policy.Default(), err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
@@ -39,8 +40,8 @@ type savedMoment struct {
 
 // savedMoment finds a checkpoint with memory. It is not verified yet.
 func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
-		m.at, err = e.findCheckpoint(tx, c, ref)
+	err = e.Store.View(func(tx *store.Tx) error {
+		m.at, err = e.FindCheckpoint(tx, c, ref)
 		return err
 	})
 	if err != nil {
@@ -52,10 +53,10 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 	if m.at.Memory == "" {
 		return m, api.Refusef(api.CodeNoMemory, "the memory of a live cell is kept if forkcell checkpoint is told to", "checkpoint %s has no memory", m.at.ID)
 	}
-	if err := usable(m.at); err != nil {
+	if err := home.CheckUsable(m.at); err != nil {
 		return m, err
 	}
-	m.image = e.images().Image(m.at.ID)
+	m.image = e.Images().Image(m.at.ID)
 	data, err := m.image.Read(memory.Run)
 	if err == nil {
 		err = json.Unmarshal(data, &m.savedRun)
@@ -70,12 +71,12 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 // mayRead refuses memory of a cell that the caller may not know of. A fork has the files
 // of such a cell in its history, but never had its memory.
 func (e *Engine) mayRead(c store.Cell, at store.Checkpoint) error {
-	if at.CellID == c.ID || e.caller.Sees == nil {
+	if at.CellID == c.ID || e.Caller.Sees == nil {
 		return nil
 	}
-	return e.store.View(func(tx *store.Tx) error {
+	return e.Store.View(func(tx *store.Tx) error {
 		other, err := tx.CellByID(at.CellID)
-		if err == nil && !e.caller.sees(other.LastName) {
+		if err == nil && !e.Caller.MaySee(other.LastName) {
 			err = api.Refusef(api.CodeForbidden, "the memory of checkpoints of "+c.Name+" can be used", "checkpoint %s is not one that cell %s has made", at.ID, c.Name)
 		}
 		return err
@@ -115,7 +116,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	if err := e.openLate(); err != nil {
 		return nil, err
 	}
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	}
 	next := m.policy
 	if req.Policy != nil {
-		if next, err = e.caller.parsePolicy(*req.Policy); err != nil {
+		if next, err = e.Caller.ParsePolicy(*req.Policy); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +143,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
 	order := e.startOrder(next)
 	order.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Ceiling: e.caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	}
 	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {
@@ -156,10 +157,10 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 func (e *Engine) SuperviseBranches(ctx context.Context, order supervise.StartOrder, ready func(*api.BranchResult) error) error {
 	o := *order.Branch
 	defer wipe(o.Secrets)
-	if err := Explain(e.store.RefuseFull()); err != nil {
+	if err := home.Explain(e.Store.RefuseFull()); err != nil {
 		return err
 	}
-	c, err := e.findCell(o.Request.Cell)
+	c, err := e.FindCell(o.Request.Cell)
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ func (e *Engine) mayBranch(c store.Cell, req api.BranchRequest) error {
 		return err
 	}
 	if c.Live != "" {
-		if err := e.caller.mayDecide("a cell with the backend delta"); err != nil {
+		if err := e.Caller.MayDecide("a cell with the backend delta"); err != nil {
 			return err
 		}
 	}
 	// The supervisor takes the first free name. A later one has less of the cell's name.
 	const late = 1_000_000
-	if req.Name == "" && !e.caller.sees(branchPrefix(c.Name, late)) {
+	if req.Name == "" && !e.Caller.MaySee(branchPrefix(c.Name, late)) {
 		return api.Refusef(api.CodeForbidden, "give the new cells a name", "the name that branches of %s would get is not one that the caller may use", c.Name)
 	}
 	return nil
@@ -38,7 +38,7 @@ func (e *Engine) branchNames(cell string, q api.BranchRequest) ([]string, error)
 		if err != nil {
 			return nil, err
 		}
-		if free, err := e.namesFree(names); err != nil || free {
+		if free, err := e.NamesFree(names); err != nil || free {
 			return names, err
 		}
 	}

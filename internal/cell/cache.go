@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -24,7 +26,7 @@ const (
 // go.mod, but not a toolchain.
 func isGoDownload(p string) bool {
 	dir, name := path.Split(p)
-	return within(p, "cache/download") && path.Base(dir) == "@v" && !within(p, "cache/download/golang.org/toolchain") &&
+	return fsx.Within(p, "cache/download") && path.Base(dir) == "@v" && !fsx.Within(p, "cache/download/golang.org/toolchain") &&
 		(strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".mod"))
 }
 
@@ -70,7 +72,7 @@ func checkCache(c store.Cell, shown []string) error {
 		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
 	}
 	for _, p := range append([]string{c.MountAt}, shown...) {
-		if within(p, cachePath) || within(cachePath, p) {
+		if fsx.Within(p, cachePath) || fsx.Within(cachePath, p) {
 			return api.Refusef(api.CodeMount, "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", cachePath, quote.Path(p))
 		}
 	}
@@ -82,9 +84,9 @@ func checkCache(c store.Cell, shown []string) error {
 // source directory, or else of the home.
 func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *api.CacheUse, error) {
 	area := workspace.Area{Name: areaCache, Target: cachePath}
-	info, err := e.ws.Info(head.Layer)
+	info, err := e.Workspace.Info(head.Layer)
 	if err != nil {
-		return area, nil, layerError(head, err)
+		return area, nil, home.LayerError(head, err)
 	}
 	if old, had := info.Areas[areaCache]; had {
 		area.Base = old.Base
@@ -124,7 +126,7 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 		return 0, err
 	}
 	for _, st := range slices.Backward(list) { // usually the last
-		env, err := e.log.Envelope(st.Seq)
+		env, err := e.Evidence.Envelope(st.Seq)
 		if err != nil {
 			return 0, err
 		}
@@ -143,7 +145,7 @@ func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runReques
 	if err != nil || !on {
 		return nil, err
 	}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		_, use, err = e.cacheArea(tx, c, head)
 		return err
 	})
@@ -156,7 +158,7 @@ func (r *run) addCache(req runRequest) error {
 	if err != nil || !on {
 		return err
 	}
-	return r.e.store.View(func(tx *store.Tx) error {
+	return r.e.Store.View(func(tx *store.Tx) error {
 		area, use, err := r.e.cacheArea(tx, r.cell, r.head)
 		r.areas, r.cache = append(r.areas, area), use
 		return err
@@ -165,9 +167,9 @@ func (r *run) addCache(req runRequest) error {
 
 // basesOf lists the shared states that a state is based on.
 func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
-	info, err := e.ws.Info(at.Layer)
+	info, err := e.Workspace.Info(at.Layer)
 	if err != nil {
-		return nil, layerError(at, err)
+		return nil, home.LayerError(at, err)
 	}
 	return info.Bases(), nil
 }
@@ -197,7 +199,7 @@ func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
 		return err
 	}
 	for _, r := range runs {
-		bases, err := e.ws.Begun(r.ID)
+		bases, err := e.Workspace.Begun(r.ID)
 		if err != nil {
 			return err
 		}
@@ -206,7 +208,7 @@ func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
 				continue
 			}
 			held.states[b.Label] = true
-			chain, err := e.ws.Chain(b.Layer)
+			chain, err := e.Workspace.Chain(b.Layer)
 			if err != nil {
 				return err
 			}

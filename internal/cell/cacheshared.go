@@ -61,10 +61,10 @@ func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
 // findAny looks up a cell or a shared cache, for verbs that only read.
 func (e *Engine) findAny(name string) (store.Cell, error) {
 	if !strings.HasPrefix(name, cachePrefix) {
-		return e.findCell(name)
+		return e.FindCell(name)
 	}
 	var c store.Cell
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		c, err = tx.Cell(name)
 		return err
 	})
@@ -81,7 +81,7 @@ func noSharedCache(name string) error {
 // Caches lists the shared caches.
 func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
 	list := []api.SharedCache{}
-	err := e.view(func(tx *store.Tx) error {
+	err := e.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) && e.store == nil {
+	if errors.Is(err, store.ErrNotFound) && e.Store == nil {
 		return list, nil
 	}
 	return list, err
@@ -115,7 +115,7 @@ func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error)
 	if err != nil || len(list) == 0 {
 		return out, err
 	}
-	env, err := e.log.Envelope(list[len(list)-1].Seq)
+	env, err := e.Evidence.Envelope(list[len(list)-1].Seq)
 	if err != nil {
 		return out, err
 	}
@@ -135,7 +135,7 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 	}
 	defer release()
 	removed := []string{}
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 			if err := tx.PutCell(c); err != nil {
 				return err
 			}
-			if err := e.log.Change(tx, c, head, receipt.OpRemove, nil); err != nil {
+			if err := e.Evidence.Change(tx, c, head, receipt.OpRemove, nil); err != nil {
 				return err
 			}
 		}
@@ -170,23 +170,23 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 // holdCaches waits for the lock of the shared caches, and takes it and the home's
 // lock.
 func (e *Engine) holdCaches(ctx context.Context, what string) (release func(), err error) {
-	if e.store == nil {
-		return nil, api.Missing("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")
+	if e.Store == nil {
+		return nil, api.Missing("home", quote.Path(e.Path), "`forkcell init NAME --from DIR` makes one")
 	}
-	if err := e.store.MakeRoom(); err != nil {
+	if err := e.Store.MakeRoom(); err != nil {
 		return nil, err
 	}
-	lock, err := e.store.LockCell(ctx, cacheLock, "the shared caches", what, -1)
+	lock, err := e.Store.LockCell(ctx, cacheLock, "the shared caches", what, -1)
 	if err != nil {
 		return nil, err
 	}
-	home, err := e.store.LockHome(false)
+	home, err := e.Store.LockHome(false)
 	if err != nil {
 		lock.Unlock()
 		return nil, err
 	}
 	return func() {
-		_ = e.store.TakeReserve() // as session.release does
+		_ = e.Store.TakeReserve() // as session.release does
 		home.Unlock()
 		lock.Unlock()
 	}, nil

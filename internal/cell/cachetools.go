@@ -3,6 +3,8 @@ package cell
 import (
 	"path"
 	"slices"
+
+	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 // areaCache is the area of a cell's caches, and cachePath where it is in the cell.
@@ -55,7 +57,7 @@ func cacheTools() []cacheTool {
 // one source directory, and by all cells of the home.
 func (t cacheTool) sharedIn(p string) (source, home bool) {
 	in := func(dirs []string) bool {
-		return slices.ContainsFunc(dirs, func(d string) bool { return d == "." || within(p, d) })
+		return slices.ContainsFunc(dirs, func(d string) bool { return d == "." || fsx.Within(p, d) })
 	}
 	source = in(t.source) && !in(t.except)
 	return source, source && t.home != nil && t.home(p)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/event"
 )
@@ -24,7 +25,7 @@ type testCaller struct {
 func (w *world) guest(n int) *testCaller {
 	w.Helper()
 	g := &testCaller{world: w, name: fmt.Sprintf("guest-%d", n), dir: w.TempDir()}
-	g.e = w.e.As(cell.Caller{Actor: func() string { return g.name }, Dir: g.dir, Env: []string{"WHO=" + g.name, "PATH=/usr/bin"}})
+	g.e = w.e.As(caller.Caller{Actor: func() string { return g.name }, Dir: g.dir, Env: []string{"WHO=" + g.name, "PATH=/usr/bin"}})
 	return g
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -56,11 +57,11 @@ func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*a
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
 	}
-	if err := usable(state); err != nil {
+	if err := home.CheckUsable(state); err != nil {
 		return nil, err
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
-	err := s.e.store.Update(func(tx *store.Tx) error {
+	err := s.e.Store.Update(func(tx *store.Tx) error {
 		also, err := s.acceptEarlier(tx, state.ID, state, s.head, decision{Reason: req.Reason})
 		res.Also = append(res.Also, also...)
 		if err != nil {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // bound returns the engine for a caller with a ceiling.
 func (w *world) bound(ceiling string) *cell.Engine {
 	w.Helper()
-	return w.e.As(cell.Caller{Actor: func() string { return "ci" }, Ceiling: policyText(ceiling)})
+	return w.e.As(caller.Caller{Actor: func() string { return "ci" }, Ceiling: policyText(ceiling)})
 }
 
 // runAs runs a script by an engine.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -43,7 +44,7 @@ func (e *Engine) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
 	if r.info.OwnBytes, err = e.ownBytes(tx, c, r.history); err != nil {
 		return nil, err
 	}
-	if depth, err := e.ws.Depth(head.Layer); err == nil {
+	if depth, err := e.Workspace.Depth(head.Layer); err == nil {
 		r.info.Layers = depth
 	}
 	if c.ForkedCell != "" {
@@ -73,7 +74,7 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 func (e *Engine) present(r *cellRecord, left abandonedWork) api.CellInfo {
 	info := r.info
 	info.State = e.state(r.cell, r.running)
-	if e.caller.sees(r.forkedFrom) {
+	if e.Caller.MaySee(r.forkedFrom) {
 		info.ForkedFrom = r.forkedFrom
 	}
 	left.show(r, &info)
@@ -83,13 +84,13 @@ func (e *Engine) present(r *cellRecord, left abandonedWork) api.CellInfo {
 // state returns whether a process works on a cell with the given unfinished runs. It
 // does not look for unfinished work.
 func (e *Engine) state(c store.Cell, running []store.Run) string {
-	h, busy := e.store.CellHolder(c.ID)
+	h, busy := e.Store.CellHolder(c.ID)
 	switch {
 	case !busy && c.Paused != nil:
 		return api.StatePaused
 	case !busy:
 		return idleState(running)
-	case h.What != heldByStart:
+	case h.What != home.HeldByStart:
 		return api.StateRunning
 	case c.Paused != nil:
 		return api.StatePaused // it is being resumed

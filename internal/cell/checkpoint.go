@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -12,7 +13,7 @@ import (
 // state of an idle cell is already a checkpoint. A live cell is captured.
 func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
 	if name != "" {
-		if err := checkName("checkpoint", name); err != nil {
+		if err := home.CheckName("checkpoint", name); err != nil {
 			return nil, err
 		}
 	}
@@ -28,7 +29,7 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.Checkp
 		return nil, err
 	}
 	if name != "" {
-		if err := e.store.Update(func(tx *store.Tx) error { return s.name(tx, name) }); err != nil {
+		if err := e.Store.Update(func(tx *store.Tx) error { return s.name(tx, name) }); err != nil {
 			return nil, err
 		}
 	}
@@ -37,12 +38,12 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.Checkp
 
 // Checkpoints lists the states that a cell has made, and its head, the oldest first.
 func (e *Engine) Checkpoints(_ context.Context, cell string) ([]api.CheckpointInfo, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	var list []api.CheckpointInfo
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		names, err := tx.Names("")
 		if err != nil {
 			return err

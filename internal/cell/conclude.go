@@ -21,7 +21,7 @@ func (r *run) decide(ctx context.Context, p proof) error {
 	head := r.after
 	if r.rec.Decision == restored {
 		head = r.before
-		if err := r.e.ws.RemoveRefused(r.at, r.refused); err != nil {
+		if err := r.e.Workspace.RemoveRefused(r.at, r.refused); err != nil {
 			r.noteOutcome()
 			return api.Failf(api.CodeConclude, r.liveError(err), "take the run %s back", r.rec.ID)
 		}
@@ -88,7 +88,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	if err != nil {
 		return err
 	}
-	if err := r.e.log.Run(tx, r.cell, statement); err != nil {
+	if err := r.e.Evidence.Run(tx, r.cell, statement); err != nil {
 		return err
 	}
 	if err := r.recordPause(tx); err != nil {

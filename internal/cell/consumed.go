@@ -20,16 +20,16 @@ type LiveCell struct {
 
 // LiveCells returns the live cells of the home, whoever started them.
 func (e *Engine) LiveCells(context.Context) (live []LiveCell, err error) {
-	if e.store == nil {
+	if e.Store == nil {
 		return nil, nil
 	}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if _, is := e.supervisor(c); !is {
+			if _, is := e.Supervisor(c); !is {
 				continue
 			}
 			runs, err := tx.UnfinishedRuns(c.ID)
@@ -48,14 +48,14 @@ func (e *Engine) LiveCells(context.Context) (live []LiveCell, err error) {
 // PausedCell returns what a cell that is paused on disk will use when it is resumed; nil
 // if it is not paused so.
 func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
 	p := c.Paused
 	if p == nil {
-		runs, err := e.unfinishedRuns(c)
-		if _, live := e.supervisor(c); err != nil || live || len(runs) == 0 {
+		runs, err := e.UnfinishedRuns(c)
+		if _, live := e.Supervisor(c); err != nil || live || len(runs) == 0 {
 			return nil, err
 		}
 		p = runs[len(runs)-1].Pause // its process died while it was paused
@@ -63,12 +63,12 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) 
 	if p == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	saved := &SavedCell{LiveCell: LiveCell{Cell: c.Name, Actor: e.caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}}
+	saved := &SavedCell{LiveCell: LiveCell{Cell: c.Name, Actor: e.Caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}}
 	if saved.Disk, err = e.pausedBytes(c); err != nil {
 		return nil, err
 	}
 	var run savedRun
-	data, err := e.images().Image(memory.Paused(p.RunID)).Read(memory.Run)
+	data, err := e.Images().Image(memory.Paused(p.RunID)).Read(memory.Run)
 	if errors.Is(err, memory.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
 		return saved, nil // then no option is known, and none is given
 	}
@@ -97,7 +97,7 @@ type SavedCell struct {
 
 // SavedCell returns what each branch of a checkpoint with memory will use.
 func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCell, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCe
 	o, limits := m.Options, m.policy.Limits
 	return &SavedCell{
 		LiveCell: LiveCell{
-			Cell: c.Name, Actor: e.caller.Actor(), Memory: narrower(o.Memory, limits.Memory), CPUs: narrower(o.CPUs, limits.CPUs),
+			Cell: c.Name, Actor: e.Caller.Actor(), Memory: narrower(o.Memory, limits.Memory), CPUs: narrower(o.CPUs, limits.CPUs),
 		},
 		CheckpointID: m.at.ID, Loose: loose(o),
 	}, nil
@@ -141,16 +141,16 @@ func loose(o api.RunOptions) (names []string) {
 // of, and of the memory of those that are paused. Sizes of states are those that were recorded when the states were sealed, and are added up
 // again only for cells that have changed.
 func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
-	if e.store == nil {
+	if e.Store == nil {
 		return 0, nil
 	}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		cells, err := ordinaryCells(tx)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if !e.caller.sees(c.Name) {
+			if !e.Caller.MaySee(c.Name) {
 				continue
 			}
 			history, err := tx.History(c.ID)
@@ -178,10 +178,10 @@ func (e *Engine) pausedBytes(c store.Cell) (int64, error) {
 	if c.Paused == nil {
 		return 0, nil
 	}
-	if _, resumed := e.supervisor(c); resumed {
+	if _, resumed := e.Supervisor(c); resumed {
 		return 0, nil
 	}
-	n, err := e.images().Image(memory.Paused(c.Paused.RunID)).Size()
+	n, err := e.Images().Image(memory.Paused(c.Paused.RunID)).Size()
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // it has just been resumed, or is lost
 	}
@@ -191,11 +191,11 @@ func (e *Engine) pausedBytes(c store.Cell) (int64, error) {
 // PauseWrites reports whether a pause of a live cell writes the memory of its processes
 // to the disk.
 func (e *Engine) PauseWrites(_ context.Context, name string) (bool, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return false, err
 	}
-	runs, err := e.unfinishedRuns(c)
+	runs, err := e.UnfinishedRuns(c)
 	for _, r := range runs {
 		if r.Runtime != "" && r.Runtime != runtimeNative {
 			return true, err

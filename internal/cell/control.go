@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mask"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -37,7 +38,7 @@ func checkControl(q api.StartRequest) error {
 // checkUnrestricted refuses a network without restrictions to others than the operator,
 // and outside of the sessions that it was acknowledged for.
 func (e *Engine) checkUnrestricted(q api.StartRequest) error {
-	if q.Network.Unrestricted && (q.Session == nil || e.caller.Ceiling != nil) {
+	if q.Network.Unrestricted && (q.Session == nil || e.Caller.Ceiling != nil) {
 		return api.Refusef(api.CodeForbidden, "", "only the operator's own sessions reach every host")
 	}
 	return nil
@@ -87,17 +88,17 @@ func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 	}
 	files, err := r.e.stateTree(r.cell, r.head)
 	if err != nil {
-		return stateError(r.head, err)
+		return home.StateError(r.head, err)
 	}
 	plan, err := mask.Find(files, maskOptions(req))
 	if errors.Is(err, mask.ErrTooMany) {
 		return api.Refusef(api.CodeControl, "look for control files that were made by the thousand", "%v in the workspace", err)
 	}
 	if err != nil {
-		return stateError(r.head, err)
+		return home.StateError(r.head, err)
 	}
 	r.control = newControlMasks(r.cell.MountAt, workspace.Backend(r.cell.Backend), plan)
-	r.control.files.Also, r.control.files.State = texts(req.Also), texts(req.State)
+	r.control.files.Also, r.control.files.State = quote.AllUTF8(req.Also), quote.AllUTF8(req.State)
 	r.control.files.Instructions = instructions
 	if r.control.files.Empty {
 		r.degraded = append(r.degraded, noStandIns)
@@ -107,12 +108,12 @@ func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 
 func newControlMasks(mountAt string, b workspace.Backend, p *mask.Plan) *controlMasks {
 	m := &controlMasks{files: &api.ControlFiles{
-		Hidden: append([]string{}, texts(p.Hidden)...), ReadOnly: append([]string{}, texts(p.ReadOnly)...),
-		Filtered: []api.FilteredFile{}, Missing: append([]string{}, texts(p.Missing)...),
+		Hidden: append([]string{}, quote.AllUTF8(p.Hidden)...), ReadOnly: append([]string{}, quote.AllUTF8(p.ReadOnly)...),
+		Filtered: []api.FilteredFile{}, Missing: append([]string{}, quote.AllUTF8(p.Missing)...),
 	}}
 	for _, f := range p.Filtered {
 		m.files.Filtered = append(m.files.Filtered, api.FilteredFile{
-			Path: printable(f.Path), Removed: append([]string{}, texts(f.Removed)...), Unreadable: f.Unreadable,
+			Path: quote.UTF8(f.Path), Removed: append([]string{}, quote.AllUTF8(f.Removed)...), Unreadable: f.Unreadable,
 		})
 	}
 	for _, p := range p.ReadOnly {

@@ -15,7 +15,7 @@ const daemonLock = "daemon"
 // LockDaemon takes the lock of the daemon: a home has one at most. The kernel
 // releases it when the process ends.
 func (e *Engine) LockDaemon(ctx context.Context) (release func(), err error) {
-	lock, err := e.store.LockCell(ctx, daemonLock, "the daemon", "serve", 0)
+	lock, err := e.Store.LockCell(ctx, daemonLock, "the daemon", "serve", 0)
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
 		return nil, &api.Error{
 			Kind: api.Busy, Code: api.CodeBusy, Err: err,

@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -49,7 +50,7 @@ func AfterAccept(err error, cell string) error {
 
 func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	var state *store.Checkpoint
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if req.Run == "" {
 			state, err = s.stateToAccept(tx)
 		}
@@ -116,7 +117,7 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 }
 
 func (s *session) state(id string) (c store.Checkpoint, err error) {
-	err = s.e.store.View(func(tx *store.Tx) error {
+	err = s.e.Store.View(func(tx *store.Tx) error {
 		c, err = tx.Checkpoint(id)
 		return err
 	})
@@ -129,14 +130,14 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	var r store.Run
 	var after store.Checkpoint
 	var part bool
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if r, err = s.runToAccept(tx, req.Run); err != nil {
 			return err
 		}
 		if after, err = tx.Checkpoint(r.After); err != nil {
 			return err
 		}
-		part, err = inLineage(tx, r.After, s.head.ID)
+		part, err = home.InLineage(tx, r.After, s.head.ID)
 		return err
 	})
 	if err != nil {
@@ -182,12 +183,12 @@ func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) 
 		return before, api.Refusef(api.CodeNothing, "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
 			"no change of run %s matches the patterns", r.ID)
 	}
-	sealed, err := s.e.ws.Compose(ctx, s.at, before.Layer, store.NewID("op"), edits)
+	sealed, err := s.e.Workspace.Compose(ctx, s.at, before.Layer, store.NewID("op"), edits)
 	if err != nil {
 		return before, fmt.Errorf("compose the accepted part: %w", err)
 	}
 	if sealed.Unchanged {
 		return before, nil
 	}
-	return s.e.newCheckpoint(s.cell, before.ID, evidence.PartialState, r.ID, sealed), nil
+	return s.e.NewCheckpoint(s.cell, before.ID, evidence.PartialState, r.ID, sealed), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -19,7 +20,7 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 			return nil, err
 		}
 	}
-	if e.store == nil {
+	if e.Store == nil {
 		return res, nil
 	}
 	cells, layers, kept, err := e.layersByCell()
@@ -51,7 +52,7 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 	if cell != "" {
 		return res, nil
 	}
-	if res.Home, err = e.ws.DiskUsage(ctx); err != nil {
+	if res.Home, err = e.Workspace.DiskUsage(ctx); err != nil {
 		return nil, err
 	}
 	res.TotalBytes = 0
@@ -67,7 +68,7 @@ const areaMemory = "memory"
 // layersByCell lists the cells, and for each the layers that its states need and the size
 // of the memory that it keeps.
 func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, kept []int64, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		if cells, err = tx.Cells(false); err != nil {
 			return err
 		}
@@ -95,9 +96,9 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, k
 				if at.Freed {
 					continue
 				}
-				chain, err := e.ws.Chain(at.Layer)
+				chain, err := e.Workspace.Chain(at.Layer)
 				if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
-					return layerError(at, err)
+					return home.LayerError(at, err)
 				}
 				for _, l := range chain {
 					set[l] = true
@@ -117,7 +118,7 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 		return d, err
 	}
 	for l := range layers {
-		info, err := e.ws.Info(l)
+		info, err := e.Workspace.Info(l)
 		if errors.Is(err, workspace.ErrNoLayer) {
 			continue
 		}
@@ -145,7 +146,7 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
 	caches := map[string]bool{}
 	for l := range layers {
-		info, err := e.ws.Info(l)
+		info, err := e.Workspace.Info(l)
 		if errors.Is(err, workspace.ErrNoLayer) {
 			continue
 		}
@@ -153,7 +154,7 @@ func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
 			return nil, err
 		}
 		for _, b := range info.Bases() {
-			chain, err := e.ws.Chain(b.Layer)
+			chain, err := e.Workspace.Chain(b.Layer)
 			if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
 				return nil, err
 			}

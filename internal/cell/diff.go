@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -18,7 +19,7 @@ const homePath = "/home/sandbox"
 // Diff returns the changes between two states. It reads only their manifests, so
 // the cost depends on the size of the change.
 func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 	}}
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
-	owners, err := e.owners(sides)
+	owners, err := e.Owners(sides)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +62,13 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 			// The entry is the host's; the state does not have its contents.
 			return os.OpenInRoot(areaTarget(area), p)
 		}
-		return e.opener(owners[side], sides[side], area, p, entry)()
+		return e.Opener(owners[side], sides[side], area, p, entry)()
 	}
 	if req.Stream {
 		return res, nil
 	}
 	err = res.each(func(ch tree.Change) error {
-		res.Raw, res.Changes = append(res.Raw, ch), append(res.Changes, NewChangeJSON(ch))
+		res.Raw, res.Changes = append(res.Raw, ch), append(res.Changes, home.NewChangeJSON(ch))
 		return nil
 	})
 	return res, err
@@ -77,7 +78,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 // others.
 func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
 	var held *aside
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		held, err = e.asideOf(tx, c)
 		return err
 	})
@@ -93,7 +94,7 @@ func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames b
 	}
 	return each(false, func(ch tree.Change) error {
 		return held.split(ch, skip, func(ch tree.Change) error {
-			res.RawAside, res.SetAside = append(res.RawAside, ch), append(res.SetAside, NewChangeJSON(ch))
+			res.RawAside, res.SetAside = append(res.RawAside, ch), append(res.SetAside, home.NewChangeJSON(ch))
 			return nil
 		})
 	})
@@ -102,12 +103,12 @@ func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames b
 // eachChange compares one area of two states. With renames it pairs deleted and added
 // files of the same contents.
 func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, renames bool, fn func(tree.Change) error) error {
-	a, b, err := e.trees(sides[0], sides[1], area)
+	a, b, err := e.Trees(sides[0], sides[1], area)
 	if err != nil {
 		return err
 	}
 	opt := tree.DiffOptions{Renames: renames, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
-		return e.sameBytes(ctx, sides, owners, area, p, old, now)
+		return e.SameBytes(ctx, sides, owners, area, p, old, now)
 	}}
 	prefix := areaTarget(area)
 	return tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
@@ -123,5 +124,3 @@ func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owner
 		return fn(ch)
 	})
 }
-
-const damageHint = "`forkcell ls` shows the cells, and `verify CELL --all` names what is damaged in one"

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -48,10 +50,10 @@ func (d *comparison) findStates(ctx context.Context) error {
 		err = d.named(ctx, refs)
 	}
 	if err == nil {
-		err = usable(d.from)
+		err = home.CheckUsable(d.from)
 	}
 	if err == nil {
-		err = usable(d.to)
+		err = home.CheckUsable(d.to)
 	}
 	return err
 }
@@ -70,8 +72,8 @@ func (d *comparison) exclusive(refs int) error {
 
 // run compares the states before and after a run.
 func (d *comparison) run(ref string) error {
-	return d.e.view(func(tx *store.Tx) error {
-		r, err := d.e.findRun(tx, d.cell, ref)
+	return d.e.View(func(tx *store.Tx) error {
+		r, err := d.e.FindRun(tx, d.cell, ref)
 		if err != nil {
 			return err
 		}
@@ -119,7 +121,7 @@ func (d *comparison) latest(ctx context.Context) error {
 
 // lastEnded returns the last run of the cell that has ended, or "".
 func (d *comparison) lastEnded() (id string, err error) {
-	err = d.e.view(func(tx *store.Tx) error {
+	err = d.e.View(func(tx *store.Tx) error {
 		r, err := tx.LastRun(d.cell.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -133,7 +135,7 @@ func (d *comparison) lastEnded() (id string, err error) {
 // sinceApply compares the last known state of the source directory with the present
 // state.
 func (d *comparison) sinceApply(ctx context.Context) error {
-	err := d.e.view(func(tx *store.Tx) (err error) {
+	err := d.e.View(func(tx *store.Tx) (err error) {
 		d.from, err = tx.Checkpoint(d.cell.Applied)
 		return err
 	})
@@ -181,18 +183,18 @@ func (d *comparison) named(ctx context.Context, refs []string) error {
 func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk store.Checkpoint, foreign bool, err error) {
 	var other store.Cell
 	var back int
-	err = d.e.view(func(tx *store.Tx) error {
-		chk, err = d.e.findCheckpoint(tx, d.cell, ref)
+	err = d.e.View(func(tx *store.Tx) error {
+		chk, err = d.e.FindCheckpoint(tx, d.cell, ref)
 		own := err == nil
 		if mustOwn || !own && api.KindOf(err) != api.NotFound {
 			return err
 		}
-		name, n, _ := splitBack(ref)
-		if own && isWord(name) {
+		name, n, _ := home.SplitBack(ref)
+		if own && home.IsWord(name) {
 			return nil
 		}
 		found, lookup := tx.Cell(name)
-		if lookup == nil && !d.e.caller.sees(name) {
+		if lookup == nil && !d.e.Caller.MaySee(name) {
 			lookup = store.ErrNotFound
 		}
 		switch {
@@ -212,15 +214,15 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 			return api.Missing("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
 		}
 		foreign = true
-		chk, err = stateBefore(tx, d.cell, id, n, ref)
+		chk, err = home.StateBefore(tx, d.cell, id, n, ref)
 		return err
 	})
 	if err != nil || other.ID == "" {
 		return chk, foreign, err
 	}
 	if back > 0 {
-		err = d.e.view(func(tx *store.Tx) error {
-			chk, err = stateBefore(tx, other, other.Head, back, ref)
+		err = d.e.View(func(tx *store.Tx) error {
+			chk, err = home.StateBefore(tx, other, other.Head, back, ref)
 			return err
 		})
 		return chk, foreign, err
@@ -241,7 +243,7 @@ func (d *comparison) foreignState(tx *store.Tx, ref string) (string, error) {
 		return "", err
 	}
 	owner, err := tx.CellByID(chk.CellID)
-	if err == nil && !d.e.caller.sees(owner.LastName) {
+	if err == nil && !d.e.Caller.MaySee(owner.LastName) {
 		err = store.ErrNotFound
 	}
 	return id, err
@@ -259,7 +261,7 @@ type presentState struct {
 func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, error) {
 	var now presentState
 	read := func(into *store.Checkpoint, id string) error {
-		return d.e.view(func(tx *store.Tx) (err error) {
+		return d.e.View(func(tx *store.Tx) (err error) {
 			*into, err = tx.Checkpoint(id)
 			return err
 		})
@@ -277,7 +279,7 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, e
 	case captured != nil:
 		return now, read(&now.state, captured.CheckpointID)
 	case now.missed != nil:
-		return now, d.e.view(func(tx *store.Tx) (err error) {
+		return now, d.e.View(func(tx *store.Tx) (err error) {
 			now.state, err = lastCaptured(tx, c, now.head)
 			return err
 		})
@@ -322,14 +324,14 @@ func (d *comparison) paths() (keep func(tree.Change) bool) {
 	var wanted []string
 	for _, p := range d.req.Paths {
 		p = path.Clean(p)
-		if path.IsAbs(p) && within(p, d.cell.MountAt) {
+		if path.IsAbs(p) && fsx.Within(p, d.cell.MountAt) {
 			p = path.Clean("./" + p[len(d.cell.MountAt):])
 		}
 		wanted = append(wanted, p)
 	}
 	chosen := func(p string) bool {
 		for _, w := range wanted {
-			if w == "." && !path.IsAbs(p) || within(p, w) {
+			if w == "." && !path.IsAbs(p) || fsx.Within(p, w) {
 				return true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -25,10 +26,10 @@ func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cach
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)
 	}
-	if email := e.caller.git().Email; email != "" {
+	if email := e.Caller.GitUser().Email; email != "" {
 		env = append(env, "EMAIL="+email)
 	}
-	given := e.caller.inherited(p)
+	given := e.Caller.Inherited(p)
 	for _, v := range p.Environment.Set {
 		given = append(given, v.Name+"="+v.Value)
 	}
@@ -82,11 +83,11 @@ func (e *Engine) shownPath(flag, p string) (string, error) {
 		return "", api.Refusef(api.CodeOverlap, "name the directories that are needed", "%s / would show the whole host", flag)
 	}
 	for _, never := range []string{"/run", "/var/run", "/proc", "/sys", "/dev"} {
-		if within(p, never) {
+		if fsx.Within(p, never) {
 			return "", api.Refusef(api.CodeOverlap, "copy the file somewhere else", "%s %s: %s is never shown in a cell", flag, quote.Path(p), never)
 		}
 	}
-	return p, e.refuseOverlap(flag, p)
+	return p, e.RefuseOverlap(flag, p)
 }
 
 // baseDirs returns the directories in which every cell looks for programs.
@@ -100,7 +101,7 @@ func baseDirs() []string {
 func (e *Engine) searchPath(p *policy.Policy, req runRequest, shown []string) string {
 	var before, after []string
 	usual := false
-	callers, _ := e.caller.lookupEnv("PATH")
+	callers, _ := e.Caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(callers) {
 		switch {
 		case slices.Contains(baseDirs(), dir):
@@ -128,7 +129,7 @@ func (e *Engine) searchPath(p *policy.Policy, req runRequest, shown []string) st
 // shows reports whether a directory of the host is in the cell under the same name,
 // with everything that its path leads through.
 func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
-	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\n") || !isDir(dir) {
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\n") || !fsx.IsDir(dir) {
 		return false
 	}
 	visible := slices.Clone(shown)
@@ -139,8 +140,8 @@ func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
 		}
 		visible = append(visible, listed...)
 	}
-	real, err := realPath(dir)
-	below := func(place string) func(string) bool { return func(v string) bool { return within(place, v) } }
+	real, err := fsx.RealPath(dir)
+	below := func(place string) func(string) bool { return func(v string) bool { return fsx.Within(place, v) } }
 	return err == nil && slices.ContainsFunc(visible, below(dir)) && slices.ContainsFunc(visible, below(real))
 }
 
@@ -150,7 +151,7 @@ func programDirs(shown string) []string {
 	if err != nil || !info.IsDir() {
 		return nil
 	}
-	if bin := path.Join(shown, "bin"); isDir(bin) {
+	if bin := path.Join(shown, "bin"); fsx.IsDir(bin) {
 		return []string{shown, bin}
 	}
 	return []string{shown}

@@ -9,6 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/eventquery"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -23,27 +24,27 @@ func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Recor
 		return err
 	}
 	f := event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since, Limit: q.Limit}
-	return e.shared.events.Read(e.store, runs, f, fn)
+	return e.shared.events.Read(e.Store, runs, f, fn)
 }
 
 // eventRuns returns the runs of a query.
 func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
-	if e.store == nil && q.Cell == "" && q.Run == "" {
+	if e.Store == nil && q.Cell == "" && q.Run == "" {
 		return nil, nil
 	}
 	cellID := ""
 	if q.Cell != "" {
-		c, err := e.findCell(q.Cell)
+		c, err := e.FindCell(q.Cell)
 		if err != nil {
 			return nil, err
 		}
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.store, known: &e.shared.runs, cellID: cellID, sees: q.Sees}.Runs()
+		return cellRuns{store: e.Store, known: &e.shared.runs, cellID: cellID, sees: q.Sees}.Runs()
 	}
 	var r store.Run
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		r, err = runByPrefix(tx, q.Run)
 		if err == nil && cellID != "" && r.CellID != cellID {
 			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
@@ -62,7 +63,7 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 func runByPrefix(tx *store.Tx, ref string) (store.Run, error) {
 	id, err := tx.Complete("runs", ref)
 	if err != nil {
-		return store.Run{}, idError("run", ref, err, "`forkcell log CELL` shows them")
+		return store.Run{}, home.IDError("run", ref, err, "`forkcell log CELL` shows them")
 	}
 	return tx.Run(id)
 }
@@ -91,18 +92,18 @@ func eventRun(r store.Run) eventquery.Run {
 // each new one as it happens, also those of runs that begin later. It ends with ctx,
 // whose error it returns, or with an error of fn.
 func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn func(event.Record) error) error {
-	if e.store == nil {
+	if e.Store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	runs := cellRuns{store: e.store, known: &e.shared.runs}
+	runs := cellRuns{store: e.Store, known: &e.shared.runs}
 	if name != "" {
-		c, err := e.findCell(name)
+		c, err := e.FindCell(name)
 		if err != nil {
 			return err
 		}
 		runs.cellID = c.ID
 	}
-	return eventquery.Follow(ctx, e.store, runs, last, fn)
+	return eventquery.Follow(ctx, e.Store, runs, last, fn)
 }
 
 // cellRuns lists the runs of a cell, or of all cells with "", that the caller sees.
@@ -231,5 +232,5 @@ func (r cellRuns) Includes(run string) (bool, error) {
 
 // journalOf reads the events of a run that match a filter.
 func (e *Engine) journalOf(run string, f event.Filter) iter.Seq2[event.Record, error] {
-	return e.shared.events.Journal(e.store, eventquery.Run{ID: run}, f)
+	return e.shared.events.Journal(e.Store, eventquery.Run{ID: run}, f)
 }

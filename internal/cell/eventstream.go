@@ -24,14 +24,14 @@ const streamRest = 15 * time.Second
 // Positions stay valid when this process ends. A journal that cannot be read does not
 // stop the others: damaged is called with the error.
 func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string, fn func(position string, rec *event.Record) error, damaged func(error) error) error {
-	if e.store == nil {
+	if e.Store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
 	s, err := e.newStream(q)
 	if err != nil {
 		return err
 	}
-	changed, end, err := e.shared.journals.Subscribe(e.store.Path())
+	changed, end, err := e.shared.journals.Subscribe(e.Store.Path())
 	if err != nil {
 		return api.Failf(api.CodeEvents, err, "watch the journals")
 	}
@@ -51,12 +51,12 @@ func (e *Engine) newStream(q api.EventQuery) (*eventquery.Stream, error) {
 		return nil, err
 	}
 	s := &eventquery.Stream{
-		Journals: e.store, Source: source, Rest: streamRest, Ends: q.Run != "", Whole: q.Run != "" && q.Whole,
+		Journals: e.Store, Source: source, Rest: streamRest, Ends: q.Run != "", Whole: q.Run != "" && q.Whole,
 		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Viewer, strconv.Itoa(q.Class), q.Action}, "\x00"),
 		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
 	}
 	if s.Filter.Class == event.APIActivity {
-		s.Journals, s.Source = requestFiles{e.store}, requestFiles{e.store}
+		s.Journals, s.Source = requestFiles{e.Store}, requestFiles{e.Store}
 		s.Filter.Cell, s.Filter.Sees = q.Cell, q.Sees
 	}
 	return s, nil
@@ -64,9 +64,9 @@ func (e *Engine) newStream(q api.EventQuery) (*eventquery.Stream, error) {
 
 // streamSource checks a query, and returns its runs and the identity of the database.
 func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
-	s = streamRuns{store: e.store, sees: q.Sees}
+	s = streamRuns{store: e.Store, sees: q.Sees}
 	if q.Cell != "" {
-		c, err := e.findCell(q.Cell)
+		c, err := e.FindCell(q.Cell)
 		if err != nil {
 			return s, "", err
 		}
@@ -79,7 +79,7 @@ func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, 
 		}
 		s.run = runs[0].ID
 	}
-	err = e.store.View(func(tx *store.Tx) (err error) {
+	err = e.Store.View(func(tx *store.Tx) (err error) {
 		identity, err = tx.Identity()
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -18,16 +19,16 @@ import (
 // ReceiptList lists receipts, oldest first; "" asks for all cells.
 func (e *Engine) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo, error) {
 	if cell == "" {
-		if e.store == nil {
+		if e.Store == nil {
 			return []api.ReceiptInfo{}, nil
 		}
-		return e.log.Receipts("")
+		return e.Evidence.Receipts("")
 	}
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	return e.log.Receipts(c.ID)
+	return e.Evidence.Receipts(c.ID)
 }
 
 // Receipt returns one receipt, by its id or the latest of a cell or of all, with its
@@ -37,12 +38,12 @@ func (e *Engine) Receipt(_ context.Context, id, cell string, _ bool) (*api.Recei
 	if err != nil {
 		return nil, err
 	}
-	return e.log.Receipt(r)
+	return e.Evidence.Receipt(r)
 }
 
 // runWithReceipt finds the run of a receipt.
 func (e *Engine) runWithReceipt(id, cell string) (r store.Run, err error) {
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		r, err = findReceipt(tx, id, cell)
 		return err
 	})
@@ -64,10 +65,10 @@ func findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
 	}
 	full, err := tx.Complete("statements", id)
 	if err != nil {
-		return store.Run{}, idError("receipt", id, err, "`forkcell receipt list` shows them")
+		return store.Run{}, home.IDError("receipt", id, err, "`forkcell receipt list` shows them")
 	}
 	r, err := tx.RunOfReceipt(full)
-	return r, idError("receipt", id, err, "`forkcell receipt list` shows them")
+	return r, home.IDError("receipt", id, err, "`forkcell receipt list` shows them")
 }
 
 func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
@@ -75,7 +76,7 @@ func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 	if cell != "" {
 		c, err := tx.Cell(cell)
 		if err != nil {
-			return store.Run{}, idError("cell", cell, err, "`forkcell ls` shows the cells")
+			return store.Run{}, home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
 		}
 		cellID = c.ID
 	}
@@ -91,9 +92,9 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 	if output == "" {
 		return 0, api.Usagef("`-o FILE`", "no output file")
 	}
-	abs, err := e.caller.path(output)
+	abs, err := e.Caller.AbsPath(output)
 	if err == nil {
-		err = e.refuseOverlap("-o", abs)
+		err = e.RefuseOverlap("-o", abs)
 	}
 	if err != nil {
 		return 0, err
@@ -119,7 +120,7 @@ func (e *Engine) Bundle(_ context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	var data bytes.Buffer
-	err = e.log.Bundle(&data, r.ID)
+	err = e.Evidence.Bundle(&data, r.ID)
 	return data.Bytes(), err
 }
 
@@ -140,16 +141,16 @@ func (e *Engine) VerifyReceipts(_ context.Context, req api.ReceiptVerifyRequest)
 		return nil, err
 	}
 	if req.Bundle != nil {
-		return e.log.VerifyBundle(bytes.NewReader(req.Bundle), keys...)
+		return e.Evidence.VerifyBundle(bytes.NewReader(req.Bundle), keys...)
 	}
-	if e.store == nil && !req.All {
+	if e.Store == nil && !req.All {
 		return nil, api.Missing("receipt", req.Receipt+req.Cell, "there is no state directory yet")
 	}
 	of, err := e.verifyScope(req.Receipt, req.Cell, req.All)
 	if err != nil {
 		return nil, err
 	}
-	return e.log.Verify(of, keys...)
+	return e.Evidence.Verify(of, keys...)
 }
 
 func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err error) {
@@ -159,12 +160,12 @@ func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err 
 	if id == "" && cell == "" {
 		return of, api.Usagef("give a receipt, --cell, --all or --bundle", "nothing to verify")
 	}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		if cell != "" {
 			c, err := tx.Cell(cell)
 			of.Cell = c.ID
 			if err != nil {
-				return idError("cell", cell, err, "`forkcell ls` shows the cells")
+				return home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
 			}
 		}
 		if id != "" {
@@ -188,7 +189,7 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 	if err != nil {
 		return nil, err
 	}
-	abs, err := e.caller.path(file)
+	abs, err := e.Caller.AbsPath(file)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), err)
 	}
 	defer f.Close()
-	return e.log.VerifyBundle(f, keys...)
+	return e.Evidence.VerifyBundle(f, keys...)
 }
 
 // readKey reads the file of a public key, if one was given.
@@ -205,7 +206,7 @@ func (e *Engine) readKey(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	abs, err := e.caller.path(file)
+	abs, err := e.Caller.AbsPath(file)
 	if err != nil {
 		return nil, err
 	}
@@ -236,22 +237,22 @@ func givenKeys(pem []byte) (keys []ed25519.PublicKey, err error) {
 
 // Decisions lists decisions, oldest first, of one cell or run or of all.
 func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionInfo, error) {
-	if e.store == nil && cell == "" {
+	if e.Store == nil && cell == "" {
 		return []api.DecisionInfo{}, nil
 	}
 	cellID, runID := "", ""
-	err := e.view(func(tx *store.Tx) error {
+	err := e.View(func(tx *store.Tx) error {
 		if cell != "" {
 			c, err := tx.Cell(cell)
 			if err != nil {
-				return idError("cell", cell, err, "`forkcell ls` shows the cells")
+				return home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
 			}
 			cellID = c.ID
 		}
 		if run != "" {
 			id, err := tx.Complete("runs", run)
 			if err != nil {
-				return idError("run", run, err, "`forkcell log CELL` shows them")
+				return home.IDError("run", run, err, "`forkcell log CELL` shows them")
 			}
 			runID = id
 		}
@@ -260,7 +261,7 @@ func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionI
 	if err != nil {
 		return nil, err
 	}
-	return e.log.Decisions(cellID, runID)
+	return e.Evidence.Decisions(cellID, runID)
 }
 
 // Decision finds one decision.
@@ -275,26 +276,26 @@ func (e *Engine) Decision(ctx context.Context, id string) (*api.DecisionInfo, er
 	}
 	full, err := store.PickID(ids, id)
 	if err != nil {
-		return nil, idError("decision", id, err, "`forkcell decisions list` shows them")
+		return nil, home.IDError("decision", id, err, "`forkcell decisions list` shows them")
 	}
 	return &all[slices.Index(ids, full)], nil
 }
 
 // Key returns the signing identity.
-func (e *Engine) Key(context.Context) (*api.KeyInfo, error) { return e.log.Key() }
+func (e *Engine) Key(context.Context) (*api.KeyInfo, error) { return e.Evidence.Key() }
 
 // KeyInit makes the signing key if there is none.
-func (e *Engine) KeyInit(context.Context) (*api.KeyInfo, error) { return e.log.KeyInit() }
+func (e *Engine) KeyInit(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyInit() }
 
 // KeyRotate replaces the signing key; the old one signs the new one.
-func (e *Engine) KeyRotate(context.Context) (*api.KeyInfo, error) { return e.log.KeyRotate() }
+func (e *Engine) KeyRotate(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyRotate() }
 
 // KeyLost makes a new signing key in place of one that is lost.
-func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return e.log.KeyLost() }
+func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyLost() }
 
 // KeyTrust stores a foreign public key as trusted for bundles.
 func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
-	abs, err := e.caller.path(file)
+	abs, err := e.Caller.AbsPath(file)
 	if err != nil {
 		return "", err
 	}
@@ -306,5 +307,5 @@ func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
 	if err != nil {
 		return "", api.Usagef("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
 	}
-	return e.log.Trust(pub)
+	return e.Evidence.Trust(pub)
 }

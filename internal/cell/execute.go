@@ -33,7 +33,7 @@ func (r *run) run(ctx context.Context, stdio Stdio) {
 	}
 	r.outcome = outcome
 	r.degraded = append(r.degraded, outcome.Controls.Degraded...)
-	r.rec.FinishedAt, r.rec.CPUMicros = r.e.now().UTC(), max(0, outcome.Usage.CPUMicros)
+	r.rec.FinishedAt, r.rec.CPUMicros = r.e.Now().UTC(), max(0, outcome.Usage.CPUMicros)
 	r.timings.StartUS = outcome.StartTook.Microseconds()
 	r.timings.CommandUS = outcome.CommandTook.Microseconds()
 	r.classify(err, signal, ctx.Err() != nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -62,11 +63,11 @@ func (t timedCell) ttlDue() (time.Time, bool) {
 // others from expiring.
 func (e *Engine) Expire(ctx context.Context, dryRun bool) (*api.ExpireResult, error) {
 	res := &api.ExpireResult{DryRun: dryRun, Expired: []api.Expiry{}, Waiting: []api.Expiry{}}
-	if e.store == nil {
+	if e.Store == nil {
 		return res, nil
 	}
 	var list []timedCell
-	err := e.store.View(func(tx *store.Tx) (err error) {
+	err := e.Store.View(func(tx *store.Tx) (err error) {
 		list, err = timedCells(tx)
 		return err
 	})
@@ -106,7 +107,7 @@ func (e *Engine) expireUnless(ctx context.Context, dryRun bool, x expiry) (bool,
 
 // dueNow decides by the wall clock whether the time of a cell is up.
 func (e *Engine) dueNow(ctx context.Context, t timedCell) (expiry, bool) {
-	now := e.now()
+	now := e.Now()
 	if due, limited := t.ttlDue(); limited && !due.After(now) {
 		return newExpiry(t, api.CauseTTL, due), true
 	}
@@ -133,16 +134,16 @@ type present struct {
 // usedNow returns what the process that holds a cell knows of its use.
 func (e *Engine) usedNow(ctx context.Context, t timedCell) present {
 	action := onTimeout(t.settings)
-	h, busy := e.store.CellHolder(t.cell.ID)
+	h, busy := e.Store.CellHolder(t.cell.ID)
 	switch {
 	case !busy:
 		return present{matters: action == api.OnTimeoutRemove}
-	case h.What != heldByStart:
+	case h.What != home.HeldByStart:
 		return present{matters: true, known: true}
 	}
 	ctx, cancel := context.WithTimeout(ctx, supervisorWait)
 	defer cancel()
-	state, err := e.client(t.cell).State(ctx)
+	state, err := e.Client(t.cell).State(ctx)
 	if err != nil {
 		return present{matters: true, known: true} // it is starting or ending
 	}

@@ -97,8 +97,8 @@ func (x *Expirer) Touch(cell string) {
 // Run works until ctx ends. It returns when no work is under way, and the last uses
 // are recorded.
 func (x *Expirer) Run(ctx context.Context) {
-	if err := x.e.store.Note(func(tx *store.Tx) error { return tx.ForgetTouches() }); err != nil {
-		x.e.logger.Warn("forget the uses of removed cells", "error", err)
+	if err := x.e.Store.Note(func(tx *store.Tx) error { return tx.ForgetTouches() }); err != nil {
+		x.e.Logger.Warn("forget the uses of removed cells", "error", err)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -117,7 +117,7 @@ func (x *Expirer) Run(ctx context.Context) {
 // step reads what has changed, begins what is due, and returns how long to wait.
 func (x *Expirer) step(ctx context.Context) time.Duration {
 	if err := x.refresh(); err != nil {
-		x.e.logger.Error("look for cells with time limits", "error", err)
+		x.e.Logger.Error("look for cells with time limits", "error", err)
 	}
 	x.flush(touchEvery)
 	x.mu.Lock()
@@ -138,7 +138,7 @@ func (x *Expirer) step(ctx context.Context) time.Duration {
 
 // refresh reads the cells, if there is a new statement.
 func (x *Expirer) refresh() error {
-	return x.e.store.View(func(tx *store.Tx) error {
+	return x.e.Store.View(func(tx *store.Tx) error {
 		last, err := tx.LastStatement()
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -162,7 +162,7 @@ func (x *Expirer) take(list []timedCell, seq int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seq = seq
-	now, wall := x.steady(), x.e.now()
+	now, wall := x.steady(), x.e.Now()
 	old := x.cells
 	x.cells, x.names = make(map[string]*watched, len(list)), make(map[string]*watched, len(list))
 	for _, t := range list {
@@ -233,7 +233,7 @@ func (x *Expirer) work(ctx context.Context, w *watched) {
 	x.mu.Unlock()
 	wait, err := x.expire(ctx, w, t, ttl)
 	if err != nil && ctx.Err() == nil && api.KindOf(err) != api.Busy {
-		x.e.logger.Error("a cell whose time is up", "cell", t.cell.Name, "error", err)
+		x.e.Logger.Error("a cell whose time is up", "cell", t.cell.Name, "error", err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -259,7 +259,7 @@ func (x *Expirer) work(ctx context.Context, w *watched) {
 
 // expire ends a cell if its time is up, and returns when to look at it again.
 func (x *Expirer) expire(ctx context.Context, w *watched, t timedCell, ttl bool) (time.Duration, error) {
-	wall := x.e.now()
+	wall := x.e.Now()
 	if ttl {
 		due, _ := t.ttlDue()
 		_, err := x.e.expire(ctx, newExpiry(t, api.CauseTTL, due))
@@ -294,7 +294,7 @@ func (x *Expirer) expire(ctx context.Context, w *watched, t timedCell, ttl bool)
 // flush records the last uses, if the last time was long enough ago.
 func (x *Expirer) flush(after time.Duration) {
 	x.mu.Lock()
-	now, wall := x.steady(), x.e.now()
+	now, wall := x.steady(), x.e.Now()
 	if now-x.flushed < after {
 		x.mu.Unlock()
 		return
@@ -310,7 +310,7 @@ func (x *Expirer) flush(after time.Duration) {
 	if len(used) == 0 {
 		return
 	}
-	if err := x.e.store.Note(func(tx *store.Tx) error { return tx.Touch(used) }); err != nil {
-		x.e.logger.Error("record the last uses of cells", "error", err)
+	if err := x.e.Store.Note(func(tx *store.Tx) error { return tx.Touch(used) }); err != nil {
+		x.e.Logger.Error("record the last uses of cells", "error", err)
 	}
 }

@@ -73,13 +73,13 @@ func (x expiry) holds(now store.Settings) bool {
 // not up any more.
 func (e *Engine) expire(ctx context.Context, x expiry) (bool, error) {
 	c := store.Cell{ID: x.CellID, Name: x.name}
-	if _, live := e.supervisor(c); !live {
+	if _, live := e.Supervisor(c); !live {
 		return e.expireHeld(ctx, x)
 	}
 	if x.Action != api.OnTimeoutRemove {
 		return e.expireLive(ctx, x)
 	}
-	res, err := e.client(c).Expire(ctx, supervise.ExpireOrder{Action: api.OnTimeoutStop, Idle: x.idle()})
+	res, err := e.Client(c).Expire(ctx, supervise.ExpireOrder{Action: api.OnTimeoutStop, Idle: x.idle()})
 	if err != nil || !res.Done {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (e *Engine) expireLive(ctx context.Context, x expiry) (bool, error) {
 		if err != nil {
 			return supervise.Expired{}, err
 		}
-		return e.client(store.Cell{ID: x.CellID, Name: x.name}).Expire(ctx, supervise.ExpireOrder{Action: x.Action, Idle: x.idle(), Record: record})
+		return e.Client(store.Cell{ID: x.CellID, Name: x.name}).Expire(ctx, supervise.ExpireOrder{Action: x.Action, Idle: x.idle(), Record: record})
 	}
 	res, err := order(x)
 	if no, ok := errors.AsType[*api.Error](err); ok && no.Code == api.CodeFreezer {
@@ -136,7 +136,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 		x.Note = "the cell was not live"
 	}
 	done := false
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		last, err := tx.LastRun(x.CellID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -182,7 +182,7 @@ func (e *Engine) recordExpiry(tx *store.Tx, x expiry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, e.log.For(func() string { return expiryActor }, "").Change(tx, c, head, receipt.OpExpire, map[string]string{
+	return true, e.Evidence.For(func() string { return expiryActor }, "").Change(tx, c, head, receipt.OpExpire, map[string]string{
 		evidence.DetailAction: x.Action, "cause": x.Cause, "due_at": x.DueAt.Format(time.RFC3339Nano), "reason": x.reason(),
 	})
 }
@@ -208,7 +208,7 @@ var errNotDue = errors.New("its time is not up")
 
 // expireToDisk pauses the cell on disk, and records with it that its time is up.
 func (l *liveRun) expireToDisk(ctx context.Context, c driver.Saver, x expiry) (bool, error) {
-	l.r.e.log.ForgetKey()
+	l.r.e.Evidence.ForgetKey()
 	err := l.suspend(ctx, c, func(tx *store.Tx) error {
 		done, err := l.r.e.recordExpiry(tx, x)
 		if err == nil && !done {
@@ -250,17 +250,17 @@ func (l *liveRun) expireHere(ctx context.Context, x expiry) (done bool, err erro
 // recordExpiry records an expiry together with the state of the run.
 func (l *liveRun) recordExpiry(x expiry) (done bool, err error) {
 	e := l.r.e
-	home, err := e.store.LockHome(false)
+	home, err := e.Store.LockHome(false)
 	if err != nil {
 		return false, err
 	}
 	defer home.Unlock()
-	e.log.ForgetKey()
+	e.Evidence.ForgetKey()
 	l.r.recording.Lock()
 	defer l.r.recording.Unlock()
 	rec := l.r.rec
 	rec.Paused = rec.Paused || x.Action == api.OnTimeoutPause
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		if done, err = e.recordExpiry(tx, x); err != nil || !done {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -25,21 +26,21 @@ import (
 // Export writes a whole state, or only its changes since the last apply, to an
 // archive or a directory. The output appears whole or not at all.
 func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.ExportResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	if req.Output == "" {
 		return nil, api.Usagef("`-o FILE.tar`, `-o FILE.tar.zst` or `-o DIR`", "no output")
 	}
-	output, err := e.caller.path(req.Output)
+	output, err := e.Caller.AbsPath(req.Output)
 	if err == nil {
-		err = e.refuseOverlap("-o", output)
+		err = e.RefuseOverlap("-o", output)
 	}
 	if err != nil {
 		return nil, err
 	}
-	x := &export{e: e, ctx: e.withProgress(ctx), req: req, output: output, cell: c}
+	x := &export{e: e, ctx: e.WithProgress(ctx), req: req, output: output, cell: c}
 	if err := x.states(); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 // ExportTo writes a whole state, or only its changes since the last apply, as a tar
 // archive. begin is called before the first byte.
 func (e *Engine) ExportTo(ctx context.Context, req api.ExportRequest, begin func() io.Writer) error {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return err
 	}
@@ -87,12 +88,12 @@ type export struct {
 }
 
 func (x *export) states() error {
-	err := x.e.store.View(func(tx *store.Tx) (err error) {
-		if x.at, err = x.e.findCheckpoint(tx, x.cell, x.req.Checkpoint); err != nil {
+	err := x.e.Store.View(func(tx *store.Tx) (err error) {
+		if x.at, err = x.e.FindCheckpoint(tx, x.cell, x.req.Checkpoint); err != nil {
 			return err
 		}
 		if x.req.Since != "" {
-			x.base, err = x.e.findCheckpoint(tx, x.cell, x.req.Since)
+			x.base, err = x.e.FindCheckpoint(tx, x.cell, x.req.Since)
 			return err
 		}
 		x.base, err = tx.Checkpoint(x.cell.Applied)
@@ -101,7 +102,7 @@ func (x *export) states() error {
 	if err != nil {
 		return err
 	}
-	if x.tree, err = x.e.tree(x.at, workspace.AreaWorkspace); err != nil {
+	if x.tree, err = x.e.Tree(x.at, workspace.AreaWorkspace); err != nil {
 		return err
 	}
 	area := x.at.Areas[workspace.AreaWorkspace]
@@ -112,7 +113,7 @@ func (x *export) states() error {
 	if !x.req.Changes {
 		return nil
 	}
-	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
+	from, err := x.e.Tree(x.base, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -155,9 +156,9 @@ func (x *export) onlyChanged() error {
 }
 
 func (x *export) open(path string, entry tree.Entry) (*os.File, error) {
-	f, err := x.e.ws.OpenFile(workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, path, entry)
+	f, err := x.e.Workspace.OpenFile(workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, path, entry)
 	if err != nil {
-		return nil, layerError(x.at, err)
+		return nil, home.LayerError(x.at, err)
 	}
 	return f, nil
 }
@@ -237,7 +238,7 @@ func (x *export) fill(where string) error {
 	if x.req.Changes {
 		err = x.fillChanges(where, out)
 	} else {
-		err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
+		err = x.e.Workspace.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
 			workspace.MaterialiseOptions{Rewrite: out.hostEntry, Skip: out.skip})
 	}
 	x.res.Notes = append(x.res.Notes, out.notes()...)

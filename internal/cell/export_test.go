@@ -20,7 +20,7 @@ func (e *Engine) SealOld(ctx context.Context, cell, path, text string) error {
 		return err
 	}
 	defer s.release()
-	area, err := e.tree(s.head, workspace.AreaWorkspace)
+	area, err := e.Tree(s.head, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -30,23 +30,23 @@ func (e *Engine) SealOld(ctx context.Context, cell, path, text string) error {
 	}
 	entry.Size, entry.Digest, entry.PlainDigest = int64(len(text)), sha256.Sum256([]byte(text)), true
 	edit := workspace.Edit{Path: path, New: &entry, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
-	sealed, err := e.ws.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), []workspace.Edit{edit})
+	sealed, err := e.Workspace.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), []workspace.Edit{edit})
 	if err != nil {
 		return err
 	}
-	next := e.newCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
+	next := e.NewCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
 	return s.moveHead(ctx, next, func(tx *store.Tx) error { return tx.PutCheckpoint(next) })
 }
 
 // PlainDigest reports whether the head of a cell has a digest of version 1 for a
 // file.
 func (e *Engine) PlainDigest(cell, path string) (bool, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return false, err
 	}
 	var head store.Checkpoint
-	err = e.view(func(tx *store.Tx) (err error) {
+	err = e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
 		return err
 	})
@@ -54,7 +54,7 @@ func (e *Engine) PlainDigest(cell, path string) (bool, error) {
 		return false, err
 	}
 	var area *tree.Tree
-	if area, err = e.tree(head, workspace.AreaWorkspace); err != nil {
+	if area, err = e.Tree(head, workspace.AreaWorkspace); err != nil {
 		return false, err
 	}
 	entry, _, err := area.Lookup(path)
@@ -75,4 +75,4 @@ func (x *Expirer) Step(ctx context.Context) time.Duration {
 func (x *Expirer) Flush() { x.flush(0) }
 
 // RowsRead returns how many rows of the database were read.
-func (e *Engine) RowsRead() int64 { return e.store.RowsRead() }
+func (e *Engine) RowsRead() int64 { return e.Store.RowsRead() }

@@ -27,7 +27,7 @@ func (x *export) checkMemory() error {
 	if _, err := os.Lstat(x.output + memorySuffix); err == nil {
 		return api.Refusef(api.CodeExists, "choose another output", "%s exists already", quote.Path(x.output+memorySuffix))
 	}
-	if err := x.e.images().Image(x.at.ID).Verify(x.ctx, x.at.Memory); err != nil {
+	if err := x.e.Images().Image(x.at.ID).Verify(x.ctx, x.at.Memory); err != nil {
 		return memoryError(x.at.ID, err)
 	}
 	return nil
@@ -37,7 +37,7 @@ func (x *export) checkMemory() error {
 // It appears whole or not at all. If the process is killed meanwhile, a directory whose
 // name begins with fsx.TempPrefix remains.
 func (x *export) memory() (err error) {
-	from, err := x.e.images().Image(x.at.ID).Open()
+	from, err := x.e.Images().Image(x.at.ID).Open()
 	if err != nil {
 		return memoryError(x.at.ID, err)
 	}
@@ -62,7 +62,7 @@ func (x *export) memory() (err error) {
 		return err
 	}
 	defer to.Close()
-	if err := x.e.ws.CopyDir(x.ctx, from, to); err != nil {
+	if err := x.e.Workspace.CopyDir(x.ctx, from, to); err != nil {
 		return err
 	}
 	if err := to.SyncFS(); err != nil {

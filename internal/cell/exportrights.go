@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -60,11 +61,11 @@ func (x *export) skipControl(o *hostExport) error {
 		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
 	skip := func(ch tree.Change) error {
-		if ch.New == nil || ch.Old != nil && isDirChange(ch) && ch.Old.Kind == tree.KindDir {
+		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is := controlFile(ch.Path, isDirChange(ch))
-		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, isDirChange(ch)) {
+		what, is := controlFile(ch.Path, home.IsDirChange(ch))
+		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, home.IsDirChange(ch)) {
 			return nil
 		}
 		o.skipped[ch.Path] = true
@@ -82,7 +83,7 @@ func (x *export) skipControl(o *hostExport) error {
 		}
 		return nil
 	}
-	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
+	from, err := x.e.Tree(x.base, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}

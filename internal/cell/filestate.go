@@ -11,6 +11,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/files"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -23,7 +25,7 @@ const maxLinks = 40
 // stateAt returns a source that reads the head of a cell.
 func (e *Engine) stateAt(ctx context.Context, c store.Cell) (*stateSource, error) {
 	s := &stateSource{e: e, ctx: ctx, cell: c, lost: newHostExport(false)}
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		s.at, err = tx.Checkpoint(c.Head)
 		return err
 	})
@@ -51,7 +53,7 @@ func (s *stateSource) follow(p string, last bool) error {
 func (s *stateSource) step(abs string, last bool) (next string, err error) {
 	for at := 1; at <= len(abs); at++ {
 		end := at == len(abs)
-		inside := within(abs[:at], s.cell.MountAt) || within(abs[:at], homePath)
+		inside := fsx.Within(abs[:at], s.cell.MountAt) || fsx.Within(abs[:at], homePath)
 		if !end && (abs[at] != '/' || !inside) {
 			continue
 		}
@@ -80,9 +82,9 @@ func (e *Engine) openStateFile(c store.Cell, p string) (*File, error) {
 	if s.top.Kind != tree.KindFile {
 		return nil, api.Refusef(api.CodeNotFile, "", "%s:%s: not a regular file", c.Name, quote.Path(p))
 	}
-	f, err := e.ws.OpenFile(workspace.Backend(c.Backend), s.at.Layer, s.area, s.root, s.top)
+	f, err := e.Workspace.OpenFile(workspace.Backend(c.Backend), s.at.Layer, s.area, s.root, s.top)
 	if err != nil {
-		return nil, layerError(s.at, err)
+		return nil, home.LayerError(s.at, err)
 	}
 	return &File{Info: stateInfo(p, s.top), Content: f, close: f.Close}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -52,13 +53,13 @@ type forking struct {
 // stateToFork finds the state that a request means. It captures that of a live cell.
 func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forking, err error) {
 	f.settings = req.Settings
-	if f.from, err = e.findCell(req.Cell); err != nil {
+	if f.from, err = e.FindCell(req.Cell); err != nil {
 		return f, err
 	}
 	if _, err := newSettings(nil, req.Settings); err != nil {
 		return f, err
 	}
-	if _, live := e.supervisor(f.from); live && req.Checkpoint == "" {
+	if _, live := e.Supervisor(f.from); live && req.Checkpoint == "" {
 		now, err := e.checkpointLive(ctx, req.Cell, "")
 		if err != nil {
 			return f, err
@@ -67,14 +68,14 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forkin
 			req.Checkpoint, f.pauseUS = now.CheckpointID, now.PauseUS
 		}
 	}
-	if f.lock, err = e.store.LockHome(false); err != nil {
+	if f.lock, err = e.Store.LockHome(false); err != nil {
 		return f, err
 	}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		if f.from, err = tx.CellByID(f.from.ID); err != nil {
 			return err
 		}
-		f.at, err = e.findCheckpoint(tx, f.from, req.Checkpoint)
+		f.at, err = e.FindCheckpoint(tx, f.from, req.Checkpoint)
 		return err
 	})
 	if err != nil {
@@ -88,7 +89,7 @@ func (e *Engine) makeForks(ctx context.Context, f forking, cells []store.Cell, a
 	if err := e.forkLive(ctx, cells, f.at); err != nil {
 		return err
 	}
-	err := e.store.Update(func(tx *store.Tx) error {
+	err := e.Store.Update(func(tx *store.Tx) error {
 		if err := e.commitForks(tx, f, cells); err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func forkNames(req api.ForkRequest) ([]string, error) {
 		}
 	}
 	for _, n := range names {
-		if err := checkName("cell", n); err != nil {
+		if err := home.CheckName("cell", n); err != nil {
 			return nil, err
 		}
 	}
@@ -124,10 +125,10 @@ func (e *Engine) forkCells(from store.Cell, at store.Checkpoint, names []string)
 	for i, name := range names {
 		c := from
 		c.ID, c.Name, c.LastName, c.Head = store.NewID("cell"), name, name, at.ID
-		c.ForkedCell, c.ForkedCheckpoint, c.CreatedAt = from.ID, at.ID, e.now().UTC()
+		c.ForkedCell, c.ForkedCheckpoint, c.CreatedAt = from.ID, at.ID, e.Now().UTC()
 		c.Inherited, c.Paused = maps.Clone(from.Inherited), nil
 		if c.Live != "" {
-			c.Live = e.ws.LivePath(c.ID)
+			c.Live = e.Workspace.LivePath(c.ID)
 		}
 		cells[i] = c
 	}
@@ -140,11 +141,11 @@ func (e *Engine) forkLive(ctx context.Context, cells []store.Cell, at store.Chec
 		if c.Live == "" {
 			return nil
 		}
-		w, err := e.layout(c)
+		w, err := e.Layout(c)
 		if err != nil {
 			return err
 		}
-		if err := e.ws.ForkLive(ctx, w, at.Layer); err != nil {
+		if err := e.Workspace.ForkLive(ctx, w, at.Layer); err != nil {
 			return fmt.Errorf("make the working directory of %s: %w", c.Name, err)
 		}
 	}
@@ -156,7 +157,7 @@ func (e *Engine) dropLive(cells []store.Cell) error {
 		if c.Live == "" {
 			return nil
 		}
-		if err := e.store.Dir().RemoveAll("live/" + c.ID); err != nil {
+		if err := e.Store.Dir().RemoveAll("live/" + c.ID); err != nil {
 			return err
 		}
 	}
@@ -169,7 +170,7 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 	if err != nil {
 		return err
 	}
-	if err := usable(at); err != nil {
+	if err := home.CheckUsable(at); err != nil {
 		return err
 	}
 	// Labels are inherited, time limits are not: each fork has its own life.
@@ -188,7 +189,7 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 		if err := tx.PutSettings(c.ID, settings); err != nil {
 			return err
 		}
-		if err := e.log.Change(tx, c, at, receipt.OpFork, raceDetail(f.race)); err != nil {
+		if err := e.Evidence.Change(tx, c, at, receipt.OpFork, raceDetail(f.race)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -19,10 +20,10 @@ import (
 // transaction, so that no command begins to use them. Then it deletes.
 func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, error) {
 	res := &api.GCResult{DryRun: req.DryRun, Checkpoints: []string{}, Layers: []string{}}
-	if e.store == nil {
+	if e.Store == nil {
 		return res, nil
 	}
-	if err := e.store.MakeRoom(); err != nil {
+	if err := e.Store.MakeRoom(); err != nil {
 		return nil, err
 	}
 	if err := e.settleInits(ctx); err != nil {
@@ -35,7 +36,7 @@ func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, erro
 	}
 	// Other commands need not wait for the rest: the data to delete no longer has a
 	// name.
-	err = e.ws.Empty(ctx, report)
+	err = e.Workspace.Empty(ctx, report)
 	res.Bytes = report.Bytes
 	return res, err
 }
@@ -43,7 +44,7 @@ func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, erro
 // collect marks and moves away the data that nothing refers to, while no other
 // process adds to the home.
 func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResult) (*workspace.SweepReport, error) {
-	lock, err := e.store.LockHome(true)
+	lock, err := e.Store.LockHome(true)
 	if errors.Is(err, store.ErrHomeBusy) {
 		return nil, &api.Error{
 			Kind: api.Busy, Code: api.CodeBusy, Err: err,
@@ -57,7 +58,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 	defer lock.Unlock()
 	var layers, images map[string]bool
 	mark := func(tx *store.Tx) error {
-		if err := e.log.RefuseLostRows(tx); err != nil {
+		if err := e.Evidence.RefuseLostRows(tx); err != nil {
 			return err
 		}
 		held, err := e.heldWork(tx)
@@ -92,9 +93,9 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		return nil
 	}
 	if req.DryRun {
-		err = e.store.View(mark)
+		err = e.Store.View(mark)
 	} else {
-		err = e.store.Update(mark)
+		err = e.Store.Update(mark)
 	}
 	if err != nil {
 		return nil, err
@@ -108,12 +109,12 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images ma
 	if err != nil {
 		return nil, err
 	}
-	report, err := e.ws.Sweep(ctx,
+	report, err := e.Workspace.Sweep(ctx,
 		func(layer string) bool { return layers[layer] },
 		func(op string) bool { return busy[op] }, req.DryRun)
-	if damage(err) {
+	if home.IsDamage(err) {
 		return nil, &api.Error{
-			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("not freed, because it may be in use: %v", err), Hint: damageHint, Err: err,
+			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("not freed, because it may be in use: %v", err), Hint: home.DamageHint, Err: err,
 		}
 	}
 	if err != nil {
@@ -125,12 +126,12 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images ma
 	if err != nil {
 		return nil, err
 	}
-	live, err := e.ws.SweepLive(ctx, func(id string) bool { return cells[id] }, req.DryRun)
+	live, err := e.Workspace.SweepLive(ctx, func(id string) bool { return cells[id] }, req.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	report.Add(live)
-	memories, err := e.ws.SweepDir(ctx, memory.Dir, func(name string) bool { return busy[memory.Owner(name)] || images[name] }, req.DryRun)
+	memories, err := e.Workspace.SweepDir(ctx, memory.Dir, func(name string) bool { return busy[memory.Owner(name)] || images[name] }, req.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images ma
 	if req.DryRun {
 		return &report, nil
 	}
-	return &report, e.store.SweepTemps()
+	return &report, e.Store.SweepTemps()
 }
 
 // pausedImages adds what cells are paused with.
@@ -155,7 +156,7 @@ func pausedImages(tx *store.Tx, images map[string]bool) error {
 // existingCells returns the ids of cells that were not removed.
 func (e *Engine) existingCells() (map[string]bool, error) {
 	exist := map[string]bool{}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		for _, c := range cells {
 			exist[c.ID] = true
@@ -243,7 +244,7 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	if err := e.cacheBases(tx, held); err != nil {
 		return held, err
 	}
-	states, layers, err := e.log.Kept(tx)
+	states, layers, err := e.Evidence.Kept(tx)
 	maps.Copy(held.states, states)
 	maps.Copy(held.layers, layers)
 	return held, err
@@ -253,9 +254,9 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 	layers := map[string]bool{}
 	for _, c := range kept {
-		chain, err := e.ws.Chain(c.Layer)
+		chain, err := e.Workspace.Chain(c.Layer)
 		if err != nil {
-			return nil, layerError(c, err)
+			return nil, home.LayerError(c, err)
 		}
 		for _, l := range chain {
 			layers[l] = true
@@ -268,7 +269,7 @@ func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 // not finished, and imports.
 func (e *Engine) pendingInUse() (map[string]bool, error) {
 	busy := map[string]bool{}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.UnfinishedRuns("")
 		if err != nil {
 			return err

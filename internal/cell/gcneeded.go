@@ -80,7 +80,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 // needed. A time in the future counts as recent, unless the request is for
 // everything.
 func (e *Engine) isRecent(req api.GCRequest, t time.Time) bool {
-	return req.OlderThan > 0 && e.now().Sub(t) < req.OlderThan
+	return req.OlderThan > 0 && e.Now().Sub(t) < req.OlderThan
 }
 
 // needRecentlyLeft keeps the states that cells were in before a restore that undid
@@ -94,7 +94,7 @@ func (e *Engine) needRecentlyLeft(tx *store.Tx, req api.GCRequest, removed, need
 		if removed[st.CellID] {
 			continue
 		}
-		env, err := e.log.Envelope(st.Seq)
+		env, err := e.Evidence.Envelope(st.Seq)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (e *Engine) recentlyUndone(tx *store.Tx, req api.GCRequest, r store.Run, ne
 		if st.Kind != evidence.KindDecision {
 			continue
 		}
-		env, err := e.log.Envelope(st.Seq)
+		env, err := e.Evidence.Envelope(st.Seq)
 		if err != nil {
 			return false, err
 		}

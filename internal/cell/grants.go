@@ -33,7 +33,7 @@ type grants struct {
 func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
 	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}}
 	if req.Policy != nil && req.Policy.Path != "" {
-		real, err := realPath(string(req.Policy.Path))
+		real, err := fsx.RealPath(string(req.Policy.Path))
 		if err != nil {
 			return nil, api.Usagef("", "the policy %s: %v", quote.Path(string(req.Policy.Path)), err)
 		}
@@ -66,7 +66,7 @@ func (g *grants) config() error {
 	if g.req.ConfigFile == "" {
 		return nil
 	}
-	file, err := realPath(string(g.req.ConfigFile))
+	file, err := fsx.RealPath(string(g.req.ConfigFile))
 	if err != nil {
 		return api.Refusef(api.CodeGrant, "", "the configuration %s: %v", quote.Path(string(g.req.ConfigFile)), err)
 	}
@@ -78,13 +78,13 @@ func (g *grants) config() error {
 	if err != nil {
 		return api.Refusef(api.CodeGrant, "docs/reference/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
 	}
-	if err := g.e.outsideWorkspaces("configuration", file); err != nil {
+	if err := g.e.OutsideWorkspaces("configuration", file); err != nil {
 		return err
 	}
 	for i, one := range more {
 		// A file is compared by its real path.
 		if dir, ok := strings.CutSuffix(one.Policy, "/"); ok {
-			if real, err := realPath(dir); err == nil {
+			if real, err := fsx.RealPath(dir); err == nil {
 				more[i].Policy = real + "/"
 			}
 		}
@@ -119,7 +119,7 @@ func (g *grants) path(listed, real string, write bool) (needed bool, err error) 
 func (g *grants) covering(real string, write bool) (grant.Grant, bool) {
 	resolved := slices.Clone(g.list)
 	for i := range resolved {
-		if to, err := realPath(resolved[i].Path); err == nil && resolved[i].Path != "" {
+		if to, err := fsx.RealPath(resolved[i].Path); err == nil && resolved[i].Path != "" {
 			resolved[i].Path = to
 		}
 	}
@@ -175,7 +175,7 @@ func (g *grants) recorded() []string {
 // named lists the real paths that the operator named.
 func (g *grants) named() (paths []string) {
 	for _, one := range g.list {
-		if real, err := realPath(one.Path); err == nil && one.Path != "" {
+		if real, err := fsx.RealPath(one.Path); err == nil && one.Path != "" {
 			paths = append(paths, real)
 		}
 	}
@@ -186,11 +186,11 @@ func (g *grants) named() (paths []string) {
 // which every policy may list.
 func inSystem(real string) bool {
 	return slices.ContainsFunc(policy.DefaultReadOnly(), func(dir string) bool {
-		if within(real, dir) {
+		if fsx.Within(real, dir) {
 			return true
 		}
-		to, err := realPath(dir)
-		return err == nil && to != "/" && within(real, to)
+		to, err := fsx.RealPath(dir)
+		return err == nil && to != "/" && fsx.Within(real, to)
 	})
 }
 
@@ -202,7 +202,7 @@ func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explana
 	}[x.Rule]
 	asked, best := path.Clean(asked), ""
 	for _, listed := range list {
-		if within(asked, listed) && len(listed) > len(best) {
+		if fsx.Within(asked, listed) && len(listed) > len(best) {
 			best = listed
 		}
 	}
@@ -222,10 +222,10 @@ func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explana
 // shownReal returns the real path of a listed path. A listed link is shown as a
 // link.
 func shownReal(listed string) (string, error) {
-	if !isLink(listed) {
-		return realPath(listed)
+	if !fsx.IsLink(listed) {
+		return fsx.RealPath(listed)
 	}
-	dir, err := realPath(path.Dir(listed))
+	dir, err := fsx.RealPath(path.Dir(listed))
 	if err != nil {
 		return "", err
 	}
@@ -249,7 +249,7 @@ func secretBelow(dir, p string) bool {
 	if err != nil {
 		return true // not reached: the defaults are valid
 	}
-	_, out := rules.Match(strings.TrimPrefix(p, dir+"/"), isDir(p))
+	_, out := rules.Match(strings.TrimPrefix(p, dir+"/"), fsx.IsDir(p))
 	return out
 }
 
@@ -277,7 +277,7 @@ func hiddenIn(dir, rel string) bool {
 func secretsOf(dir shownDir, named []string) (*leftout.Rules, error) {
 	var extra []string
 	for _, n := range named {
-		if n != dir.real && within(n, dir.real) {
+		if n != dir.real && fsx.Within(n, dir.real) {
 			extra = append(extra, "!"+escapePattern(strings.TrimPrefix(n, dir.real)))
 		}
 	}
@@ -294,7 +294,7 @@ func escapePattern(p string) string {
 // says so.
 func hideSecrets(shown []shownDir, named []string) (masks []mount.Mask, notes []string, err error) {
 	for _, dir := range shown {
-		if !isDir(dir.real) {
+		if !fsx.IsDir(dir.real) {
 			continue
 		}
 		rules, err := secretsOf(dir, named)

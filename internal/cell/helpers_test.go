@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // trigger closes a channel at the first byte that it is given.
@@ -39,8 +39,8 @@ func (w *world) settle(name string) error {
 }
 
 // tester is the caller of the tests: the user of this process.
-func tester() cell.Caller {
+func tester() caller.Caller {
 	dir, _ := os.Getwd()
 	home, _ := os.UserHomeDir()
-	return cell.Caller{Actor: func() string { return "tester" }, Dir: dir, Home: home, Env: os.Environ()}
+	return caller.Caller{Actor: func() string { return "tester" }, Dir: dir, Home: home, Env: os.Environ()}
 }

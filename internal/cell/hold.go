@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -22,14 +23,14 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 
 // holdWith fills a session that says how the cell is held.
 func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *session) (*session, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.makeRoom(what); err != nil {
 		return nil, err
 	}
-	lock, err := e.store.LockCell(ctx, c.ID, c.Name, what, wait)
+	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
 		return nil, busyError(name, what, err)
 	}
@@ -52,10 +53,10 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 // makeRoom checks the free disk space. A new command needs more than the reserve;
 // everything else may use the reserve.
 func (e *Engine) makeRoom(what string) error {
-	if what == "run" || what == heldByStart {
-		return Explain(e.store.RefuseFull())
+	if what == "run" || what == home.HeldByStart {
+		return home.Explain(e.Store.RefuseFull())
 	}
-	return e.store.MakeRoom()
+	return e.Store.MakeRoom()
 }
 
 // codeLive is the code of errors about a cell that is live.
@@ -64,7 +65,7 @@ const codeLive = api.CodeLive
 // busyError names the process that holds a cell, and what the caller can do.
 func busyError(name, wanted string, err error) error {
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
-		if h := busy.Holder; h.What == heldByStart {
+		if h := busy.Holder; h.What == home.HeldByStart {
 			return &api.Error{
 				Kind: api.Busy, Code: codeLive, Err: err,
 				Message: fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
@@ -72,7 +73,7 @@ func busyError(name, wanted string, err error) error {
 			}
 		}
 		hint := "`forkcell status " + name + "` shows when it has ended"
-		if wanted == "run" || wanted == heldByStart {
+		if wanted == "run" || wanted == home.HeldByStart {
 			hint = "give --wait to wait for it"
 		}
 		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
@@ -86,12 +87,12 @@ func (e *Engine) mayRunIn(c store.Cell) error {
 	if c.Live == "" {
 		return nil
 	}
-	return errors.Join(e.caller.mayUse(c.Live), e.caller.mayDecide("a cell with the backend delta"))
+	return errors.Join(e.Caller.MayUsePath(c.Live), e.Caller.MayDecide("a cell with the backend delta"))
 }
 
 func (s *session) open(ctx context.Context, name, what string) error {
 	var err error
-	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
+	if s.homeLock, err = s.e.Store.LockHome(false); err != nil {
 		return err
 	}
 	unfinished, err := s.recheck()
@@ -117,23 +118,23 @@ func (s *session) open(ctx context.Context, name, what string) error {
 
 // unchanged refuses a cell that does not have the revision that the caller expects.
 func (e *Engine) unchanged(c store.Cell) error {
-	if e.caller.Expect == nil {
+	if e.Caller.Expect == nil {
 		return nil
 	}
 	var now int64
-	err := e.store.View(func(tx *store.Tx) (err error) {
+	err := e.Store.View(func(tx *store.Tx) (err error) {
 		now, err = tx.LastOfCell(c.ID)
 		return err
 	})
-	if err == nil && now != *e.caller.Expect {
-		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *e.caller.Expect)
+	if err == nil && now != *e.Caller.Expect {
+		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *e.Caller.Expect)
 	}
 	return err
 }
 
 // recheck reads the cell again and reports whether work on it was left unfinished.
 func (s *session) recheck() (unfinished bool, err error) {
-	err = s.e.store.View(func(tx *store.Tx) error {
+	err = s.e.Store.View(func(tx *store.Tx) error {
 		if err := s.read(tx); err != nil {
 			return err
 		}
@@ -143,10 +144,10 @@ func (s *session) recheck() (unfinished bool, err error) {
 		if s.races, err = tx.HasIntent(store.IntentRace); err != nil {
 			return err
 		}
-		return s.e.log.KeyUsable(tx)
+		return s.e.Evidence.KeyUsable(tx)
 	})
 	if err == nil {
-		s.at, err = s.e.layout(s.cell)
+		s.at, err = s.e.Layout(s.cell)
 	}
 	return unfinished, err
 }

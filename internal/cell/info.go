@@ -21,7 +21,7 @@ func (e *Engine) List(ctx context.Context) ([]api.CellInfo, error) {
 // left out.
 func (e *Engine) ListMatching(_ context.Context, filter api.CellFilter) ([]api.CellInfo, error) {
 	infos := []api.CellInfo{}
-	if e.store == nil {
+	if e.Store == nil {
 		return infos, nil
 	}
 	left, err := e.abandoned()
@@ -47,7 +47,7 @@ func (e *Engine) records() ([]*cellRecord, error) {
 	e.shared.listing.Lock() // of several readers the first reads for all
 	defer e.shared.listing.Unlock()
 	return keep(e, &e.shared.memos.list, "", func() (list []*cellRecord, err error) {
-		err = e.store.View(func(tx *store.Tx) error {
+		err = e.Store.View(func(tx *store.Tx) error {
 			cells, err := ordinaryCells(tx)
 			if err != nil {
 				return err
@@ -83,8 +83,8 @@ func hasLabels(have, want map[string]string) bool {
 // Status describes one cell. Like every reading verb it takes no lock and finishes
 // no work.
 func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, error) {
-	if e.store == nil {
-		_, err := e.findCell(cell)
+	if e.Store == nil {
+		_, err := e.FindCell(cell)
 		return nil, err
 	}
 	r, err := e.statusRecord(cell)
@@ -92,7 +92,7 @@ func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, er
 		return nil, err
 	}
 	res := &api.StatusResult{}
-	if holder, busy := e.store.CellHolder(r.cell.ID); busy {
+	if holder, busy := e.Store.CellHolder(r.cell.ID); busy {
 		res.Holder = (&store.BusyError{Holder: holder}).Error()
 		res.Live = e.liveInfo(ctx, r.cell, true)
 		if r, err = e.statusRecord(cell); err != nil { // what the supervisor does first is in it
@@ -124,12 +124,12 @@ func (e *Engine) statusRecord(name string) (*statusRecord, error) {
 }
 
 func (e *Engine) readStatus(name string) (*statusRecord, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
 	r := &statusRecord{}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		if c, err = tx.CellByID(c.ID); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 	var statements []store.Statement
 	decided := map[string]string{}
 	var dead []store.Run
-	err = e.store.View(func(tx *store.Tx) (err error) {
+	err = e.Store.View(func(tx *store.Tx) (err error) {
 		if statements, err = tx.Statements(c.ID); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 }
 
 func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
-	env, err := e.log.Envelope(st.Seq)
+	env, err := e.Evidence.Envelope(st.Seq)
 	if err != nil {
 		return api.LogEntry{}, err
 	}
@@ -230,13 +230,13 @@ func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
 
 // Logs opens the stored output of a run. A stream without output is empty.
 func (e *Engine) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, nil, err
 	}
 	var r store.Run
-	err = e.store.View(func(tx *store.Tx) (err error) {
-		r, err = e.findRun(tx, c, run)
+	err = e.Store.View(func(tx *store.Tx) (err error) {
+		r, err = e.FindRun(tx, c, run)
 		return err
 	})
 	if err != nil {
@@ -255,7 +255,7 @@ func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
 	if digest == "" {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	f, err := e.store.OpenBlob(digest)
+	f, err := e.Store.OpenBlob(digest)
 	if err != nil {
 		return nil, api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "stored output %s cannot be read: %v", digest, err)
 	}
@@ -265,10 +265,10 @@ func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
 // Graph returns the lineage of all cells, parents first.
 func (e *Engine) Graph(context.Context) ([]api.GraphNode, error) {
 	nodes := []api.GraphNode{}
-	if e.store == nil {
+	if e.Store == nil {
 		return nodes, nil
 	}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(true)
 		if err != nil {
 			return err

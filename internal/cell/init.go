@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -43,7 +44,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 		return nil, err
 	}
 	if c.Live != "" {
-		if err := e.caller.mayDecide("a cell with the backend delta"); err != nil {
+		if err := e.Caller.MayDecide("a cell with the backend delta"); err != nil {
 			return nil, err
 		}
 	}
@@ -55,18 +56,18 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}
-	lock, err := e.store.LockCell(ctx, c.ID, c.Name, "init", 0)
+	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, "init", 0)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	home, err := e.store.LockHome(false)
+	home, err := e.Store.LockHome(false)
 	if err != nil {
 		return nil, err
 	}
 	defer home.Unlock()
 	op := store.NewID("op")
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		return tx.PutIntent(op, c.ID, store.IntentInit, map[string]string{"name": c.Name})
 	})
 	if err != nil {
@@ -85,15 +86,15 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 
 // newCell checks the request and describes the cell.
 func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
-	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, runtimeNative), CreatedAt: e.now().UTC()}
+	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, runtimeNative), CreatedAt: e.Now().UTC()}
 	if _, err := e.runtime(c.Runtime); err != nil {
 		return c, err
 	}
 	if req.Name != "" {
-		if err := checkName("cell", req.Name); err != nil {
+		if err := home.CheckName("cell", req.Name); err != nil {
 			return c, err
 		}
-		if err := e.nameFree(req.Name); err != nil {
+		if err := e.NameFree(req.Name); err != nil {
 			return c, err
 		}
 	}
@@ -101,7 +102,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		return c, err
 	}
 	if req.Name == "" {
-		c.Name = e.nameAfter(c.Source)
+		c.Name = e.NameAfter(c.Source)
 		c.LastName = c.Name
 	}
 	if err := mountPoint(&c, req.MountAt); err != nil {
@@ -121,11 +122,11 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		c.ReadOnly = append(c.ReadOnly, shown)
 	}
 	if req.Policy != nil {
-		p, err := e.caller.parsePolicy(*req.Policy)
+		p, err := e.Caller.ParsePolicy(*req.Policy)
 		if err != nil {
 			return c, err
 		}
-		if p, err = e.caller.under(p); err != nil {
+		if p, err = e.Caller.Under(p); err != nil {
 			return c, err
 		}
 		if c.Policy, err = e.keepPolicy(p); err != nil {
@@ -140,7 +141,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		}
 		c.Rules.IgnoreFile = data
 	}
-	if _, err := e.layout(c); err != nil {
+	if _, err := e.Layout(c); err != nil {
 		return c, api.Usagef("patterns are gitignore-style", "%v", err)
 	}
 	return c, nil
@@ -164,11 +165,11 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 	if from == "" {
 		return api.Usagef("`--from DIR` or `--from FILE.tar`", "--from is missing")
 	}
-	abs, err := e.caller.path(from)
+	abs, err := e.Caller.AbsPath(from)
 	if err != nil {
 		return err
 	}
-	if err := e.caller.mayName(abs); err != nil {
+	if err := e.Caller.MayNamePath(abs); err != nil {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(abs)
@@ -179,7 +180,7 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 	if err != nil {
 		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
 	}
-	if err := e.caller.mayUse(real); err != nil {
+	if err := e.Caller.MayUsePath(real); err != nil {
 		return err
 	}
 	c.Source = real
@@ -188,7 +189,7 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 		return api.Refusef(api.CodeOverlap, "name the directory of the project", "--from / would import the whole host")
 	case info.IsDir():
 		c.SourceKind = "dir"
-		dir, err := e.openHost(real)
+		dir, err := e.OpenHost(real)
 		if _, refused := errors.AsType[*api.Error](err); err != nil && !refused {
 			err = api.Usagef("", "--from %s: %v", quote.Path(from), err)
 		}
@@ -206,7 +207,7 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 	default:
 		return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s is neither a directory nor a file", quote.Path(from))
 	}
-	return e.refuseOverlap("--from", real)
+	return e.RefuseOverlap("--from", real)
 }
 
 // mountPoint chooses the path of the workspace in the cell. It is the path of the
@@ -223,13 +224,13 @@ func mountPoint(c *store.Cell, asked string) error {
 		c.MountAt = filepath.Clean(asked)
 	}
 	for _, taken := range []string{"/home/sandbox", "/proc", "/dev", "/sys", "/run"} {
-		if within(c.MountAt, taken) || within(taken, c.MountAt) {
+		if fsx.Within(c.MountAt, taken) || fsx.Within(taken, c.MountAt) {
 			return api.Refusef(api.CodeMount, "choose another place with --mount-at",
 				"the workspace cannot be at %s: it would cover or lie in %s", quote.Path(c.MountAt), taken)
 		}
 	}
 	for _, taken := range []string{"/tmp", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"} {
-		if within(taken, c.MountAt) {
+		if fsx.Within(taken, c.MountAt) {
 			return api.Refusef(api.CodeMount, "choose another place with --mount-at",
 				"the workspace cannot be at %s: it would cover %s", quote.Path(c.MountAt), taken)
 		}
@@ -276,7 +277,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 	default:
 		return api.Usagef("one of overlay, clone, delta", "unknown backend %s", quote.Arg(asked))
 	}
-	err := e.driver.ProbeOverlay(ctx, e.store.Path())
+	err := e.driver.ProbeOverlay(ctx, e.Store.Path())
 	switch {
 	case err == nil && asked == "":
 		c.Backend, c.BackendReason = string(workspace.BackendOverlay), "probed: overlay works in this home"
@@ -298,7 +299,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 func refuseSecond(tx *store.Tx, source string) error {
 	cells, err := tx.Cells(false)
 	for _, c := range cells {
-		if isOfDirectory(c) && c.Source == source {
+		if home.IsOfDirectory(c) && c.Source == source {
 			return api.Refusef(api.CodeNameTaken, "`forkcell status "+c.Name+"` shows it", "%s got the cell %s meanwhile", quote.Path(source), c.Name)
 		}
 	}
@@ -308,8 +309,8 @@ func refuseSecond(tx *store.Tx, source string) error {
 // importCell imports the source and records the cell.
 func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.Settings, op string, sole bool) (*api.InitResult, error) {
 	begin := time.Now()
-	ctx = e.withProgress(ctx)
-	at, err := e.layout(*c)
+	ctx = e.WithProgress(ctx)
+	at, err := e.Layout(*c)
 	if err != nil {
 		return nil, err
 	}
@@ -317,15 +318,15 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 	from := e.importSource(ctx, *c, func(path, what string) {
 		dropped = append(dropped, quote.Path(path)+": "+what+" was not kept")
 	})
-	if from.Dir != "" && e.caller.Within != nil {
-		dir, err := e.openHost(from.Dir)
+	if from.Dir != "" && e.Caller.Within != nil {
+		dir, err := e.OpenHost(from.Dir)
 		if err != nil {
 			return nil, err
 		}
 		defer dir.Close()
-		from.Dir = descriptorPath(dir)
+		from.Dir = home.DescriptorPath(dir)
 	}
-	sealed, report, err := e.ws.Import(ctx, at, op, from)
+	sealed, report, err := e.Workspace.Import(ctx, at, op, from)
 	if err != nil {
 		return nil, importError(*c, err)
 	}
@@ -335,9 +336,9 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 	for _, l := range report.LeftOut {
 		c.LeftOut = append(c.LeftOut, store.LeftOut{Path: []byte(l.Path), Rule: l.Rule})
 	}
-	base := e.newCheckpoint(*c, "", "init", "", sealed)
+	base := e.NewCheckpoint(*c, "", "init", "", sealed)
 	c.Head, c.Applied = base.ID, base.ID
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		if sole {
 			if err := refuseSecond(tx, c.Source); err != nil {
 				return err
@@ -370,7 +371,7 @@ func (e *Engine) recordInit(tx *store.Tx, c store.Cell, settings store.Settings,
 	if err := tx.DropIntent(op); err != nil {
 		return err
 	}
-	return e.log.Change(tx, c, base, receipt.OpInit, nil)
+	return e.Evidence.Change(tx, c, base, receipt.OpInit, nil)
 }
 
 func (e *Engine) importSource(ctx context.Context, c store.Cell, dropped func(path, what string)) workspace.Source {

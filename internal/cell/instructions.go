@@ -30,7 +30,7 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 	}
 	var held *aside
 	var base store.Checkpoint
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if held, err = s.e.asideOf(tx, s.cell); err != nil || held != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 // committed returns the instruction files in the last commit of the source, those
 // that it does not have as nil. Without a commit the result is nil.
 func (s *session) committed() (map[string]*gitread.File, error) {
-	dir, err := s.e.openHost(s.cell.Source)
+	dir, err := s.e.OpenHost(s.cell.Source)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as documented
 	}
@@ -103,7 +103,7 @@ func committedIn(dir *fsx.Dir) (map[string]*gitread.File, error) {
 
 // instructionEdits returns what makes a state have the committed files.
 func (s *session) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
-	t, err := s.e.tree(at, workspace.AreaWorkspace)
+	t, err := s.e.Tree(at, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,6 +191,6 @@ func (s *session) takeInstructions(ctx context.Context, base store.Checkpoint, w
 		if err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
+		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
 	})
 }

@@ -34,20 +34,20 @@ type sealedJournal struct {
 }
 
 func (r *run) meta() event.Meta {
-	return event.Meta{Cell: r.cell.Name, CellID: r.cell.ID, Run: r.rec.ID, Policy: r.rec.Policy, Version: r.e.version}
+	return event.Meta{Cell: r.cell.Name, CellID: r.cell.ID, Run: r.rec.ID, Policy: r.rec.Policy, Version: r.e.Version}
 }
 
 // openJournal begins the journal of a run.
 func (r *run) openJournal() (err error) {
 	j := &journal{}
-	if j.file, err = r.e.store.CreateEvents(r.rec.ID); err != nil {
+	if j.file, err = r.e.Store.CreateEvents(r.rec.ID); err != nil {
 		return fmt.Errorf("make the run's journal: %w", err)
 	}
-	if j.log, err = event.Create(j.file, r.meta(), event.Options{Now: r.e.now}); err != nil {
+	if j.log, err = event.Create(j.file, r.meta(), event.Options{Now: r.e.Now}); err != nil {
 		return errors.Join(err, j.file.Close())
 	}
 	r.journal = j
-	j.named = inBackground(func() error { return r.e.store.SyncEvents(r.rec.ID) })
+	j.named = inBackground(func() error { return r.e.Store.SyncEvents(r.rec.ID) })
 	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
 	r.spec.Executed = func(pid int) { r.launched(pid) }
 	r.spec.Guard.Denied = r.denied
@@ -65,7 +65,7 @@ func inBackground(do func() error) (wait func() error) {
 // reopenJournal finds the journal of a run whose process died. A run that died
 // before its journal was made has no events.
 func (r *run) reopenJournal() error {
-	file, err := r.e.store.ReopenEvents(r.rec.ID)
+	file, err := r.e.Store.ReopenEvents(r.rec.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -73,14 +73,14 @@ func (r *run) reopenJournal() error {
 		return err
 	}
 	meta := r.meta()
-	if r.rulings = r.e.log.Policies(r.rec.ID); len(r.rulings) > 0 {
+	if r.rulings = r.e.Evidence.Policies(r.rec.ID); len(r.rulings) > 0 {
 		meta.Policy = r.rulings[len(r.rulings)-1].PolicyHash
 	}
-	log, found, err := event.Recover(file, meta, event.Options{Now: r.e.now})
+	log, found, err := event.Recover(file, meta, event.Options{Now: r.e.Now})
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	r.journal = &journal{file: file, log: log, named: func() error { return r.e.store.SyncEvents(r.rec.ID) }}
+	r.journal = &journal{file: file, log: log, named: func() error { return r.e.Store.SyncEvents(r.rec.ID) }}
 	if found.CutBytes > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("the run's journal of events ends early: %s", found.Reason))
 	}
@@ -155,7 +155,7 @@ func (r *run) closeJournal() {
 	// before it. If the journal cannot be written, sealing it returns the error.
 	_ = j.log.Flush()
 	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
-	if err := r.e.store.MakeRoom(); err != nil {
+	if err := r.e.Store.MakeRoom(); err != nil {
 		r.notes = append(r.notes, err.Error())
 	}
 	j.sealed = make(chan sealedJournal, 1)
@@ -196,7 +196,7 @@ func (r *run) dropJournal() error {
 		return nil
 	}
 	_ = r.journal.named() // the name goes
-	return errors.Join(r.journal.file.Close(), r.e.store.DropEvents(r.rec.ID))
+	return errors.Join(r.journal.file.Close(), r.e.Store.DropEvents(r.rec.ID))
 }
 
 // beginPolicy begins the part of a journal under another policy with an event about
@@ -235,8 +235,8 @@ func replaced(env, with []string) []string {
 // lastPolicy returns the policy that a run ended with, or has now.
 func (e *Engine) lastPolicy(r store.Run) (*policy.Policy, error) {
 	hash := r.Policy
-	if later := e.log.Policies(r.ID); len(later) > 0 {
+	if later := e.Evidence.Policies(r.ID); len(later) > 0 {
 		hash = later[len(later)-1].PolicyHash
 	}
-	return e.storedPolicy(hash)
+	return e.StoredPolicy(hash)
 }

@@ -22,7 +22,7 @@ func keep[T any](e *Engine, m *memo[store.Version, T], key string, read func() (
 	if !e.shared.keeps.Load() {
 		return read()
 	}
-	version := e.store.Version()
+	version := e.Store.Version()
 	if !version.Known() {
 		return read()
 	}

@@ -11,7 +11,7 @@ import (
 // KnownNames lists the names of cells and receipts, and the states and runs of one
 // cell, newest first. Names that cannot be read are left out.
 func (e *Engine) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
-	_ = e.view(func(tx *store.Tx) error {
+	_ = e.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 // This file finds the supervisor of a live cell. Supervise implements it.
-
-// heldByStart is the purpose in the lock of a live cell.
-const heldByStart = "start"
 
 // Launcher starts the process that will call Supervise, sends it the request, and
 // returns its answer. The process ends unless it learns that the answer has
@@ -28,7 +27,7 @@ type Launcher interface {
 // Start makes a cell live. It returns when the cell can be used; the cell
 // outlives this process.
 func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err == nil {
 		// The supervisor does not know this caller.
 		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
@@ -85,20 +84,20 @@ func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of stri
 // startOrder returns an order to a supervisor with what it must know of the caller.
 func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 	o := supervise.StartOrder{
-		Home: api.Text(e.home), Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Ceiling: e.caller.Ceiling,
+		Home: api.Text(e.Path), Actor: e.Caller.Actor(), UserHome: api.Text(e.Caller.Home), Dir: api.Text(e.Caller.Dir), Env: e.Caller.Inherited(p), Ceiling: e.Caller.Ceiling,
 	}
-	git := e.caller.git()
+	git := e.Caller.GitUser()
 	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
-	if path, ok := e.caller.lookupEnv("PATH"); ok {
+	if path, ok := e.Caller.LookupEnv("PATH"); ok {
 		o.Env = append(o.Env, "PATH="+path)
 	}
 	return o
 }
 
 // OrderCaller returns the caller in an order to a supervisor.
-func OrderCaller(o supervise.StartOrder) Caller {
-	return Caller{
-		Actor: func() string { return o.Actor }, Git: func() GitUser { return GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
+func OrderCaller(o supervise.StartOrder) caller.Caller {
+	return caller.Caller{
+		Actor: func() string { return o.Actor }, Git: func() caller.GitUser { return caller.GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
 		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling,
 	}
 }
@@ -128,7 +127,7 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, 
 	}
 	run, err := e.settleDead(ctx, c)
 	if err == nil && run != "" {
-		c, err = e.findCell(c.Name) // it may be paused now
+		c, err = e.FindCell(c.Name) // it may be paused now
 	}
 	if err != nil {
 		return nil, err
@@ -139,19 +138,19 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, 
 // findLive finds a cell and its supervisor; the client is nil if it has none.
 func (e *Engine) findLive(cell string) (*supervise.Client, store.Cell, error) {
 	if c, ok := e.findByLock(cell); ok {
-		return e.client(c), c, nil
+		return e.Client(c), c, nil
 	}
 	if err := e.openLate(); err != nil {
 		return nil, store.Cell{}, err
 	}
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, c, err
 	}
-	if _, ok := e.supervisor(c); !ok {
+	if _, ok := e.Supervisor(c); !ok {
 		return nil, c, nil
 	}
-	return e.client(c), c, nil
+	return e.Client(c), c, nil
 }
 
 // findByLock finds a live cell by the locks of the live cells: opening the database
@@ -160,7 +159,7 @@ func (e *Engine) findByLock(name string) (store.Cell, bool) {
 	if e.late == nil {
 		return store.Cell{}, false
 	}
-	dir, err := e.store.Dir().OpenDir(socketDir)
+	dir, err := e.Store.Dir().OpenDir(home.SocketDir)
 	if err != nil {
 		return store.Cell{}, false
 	}
@@ -171,7 +170,7 @@ func (e *Engine) findByLock(name string) (store.Cell, bool) {
 	}
 	for _, id := range ids {
 		c := store.Cell{ID: id, Name: name}
-		if h, ok := e.supervisor(c); ok && h.Cell == name {
+		if h, ok := e.Supervisor(c); ok && h.Cell == name {
 			return c, true
 		}
 	}
@@ -183,8 +182,8 @@ func (e *Engine) openLate() (err error) {
 	if e.late == nil {
 		return nil
 	}
-	e.ws, err = e.late()
-	e.late, e.log = nil, e.log.With(e.ws)
+	e.Workspace, err = e.late()
+	e.late, e.Evidence = nil, e.Evidence.With(e.Workspace)
 	return err
 }
 
@@ -217,13 +216,13 @@ func (e *Engine) notRunning(c store.Cell) error {
 // settleDead finishes the run that a dead process left in a cell, and returns its
 // id. It is "" if there is no such run, or the cell is in use.
 func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err error) {
-	if e.store == nil || e.store.ReadOnly() {
+	if e.Store == nil || e.Store.ReadOnly() {
 		return "", nil
 	}
-	if _, busy := e.store.CellHolder(c.ID); busy {
+	if _, busy := e.Store.CellHolder(c.ID); busy {
 		return "", nil
 	}
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.UnfinishedRuns(c.ID)
 		if err == nil && len(runs) > 0 {
 			run = runs[len(runs)-1].ID
@@ -247,12 +246,12 @@ func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err 
 // liveInfo describes a live cell for status. It leaves out what the supervisor does
 // not answer in time.
 func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api.LiveInfo {
-	h, ok := e.supervisor(c)
+	h, ok := e.Supervisor(c)
 	if !ok {
 		return nil
 	}
-	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.socket(c), Sessions: []api.SessionInfo{}}
-	_ = e.store.View(func(tx *store.Tx) error {
+	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.Socket(c), Sessions: []api.SessionInfo{}}
+	_ = e.Store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
 			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, runtimeNative)
 			showWarm(info, runs[len(runs)-1])
@@ -264,7 +263,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	list, _ := e.client(c).Sessions(ctx)
+	list, _ := e.Client(c).Sessions(ctx)
 	info.Sessions = append(info.Sessions, list...)
 	return info
 }

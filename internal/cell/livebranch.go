@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -58,7 +59,7 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 	if t, ok := l.cell.(driver.Template); ok {
 		t.Expect()
 	}
-	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
+	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return nil, err
 	}
 	names, err := l.r.e.branchNames(l.r.cell.Name, o.Request)
@@ -106,7 +107,7 @@ func (b *branching) result() *api.BranchResult {
 // serveBranch serves a branch until it ends.
 func (l *liveRun) serveBranch(ctx context.Context) {
 	if err := l.serve(ctx); err != nil {
-		l.r.e.logger.Warn("the run of a branch was not concluded", "cell", l.r.cell.Name, "error", err)
+		l.r.e.Logger.Warn("the run of a branch was not concluded", "cell", l.r.cell.Name, "error", err)
 	}
 }
 
@@ -122,9 +123,9 @@ func (l *liveRun) unbranch(id string) error {
 // engineFor returns the engine of branches. Their policies are under the policy of the
 // branched cell, and under the ceiling of the caller.
 func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
-	c := e.caller
+	c := e.Caller
 	c.Actor, c.Ceiling = func() string { return o.Actor }, o.Ceiling
-	ceiling, err := c.under(p)
+	ceiling, err := c.Under(p)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrde
 // what the order changes.
 func (l *liveRun) branchRequest(q api.BranchRequest, checkpoint string) runRequest {
 	origin := &branchOrigin{gateway: l.r.gateway}
-	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.now().UTC()
+	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.Now().UTC()
 	return branchRun(l.options(), q, origin)
 }
 
@@ -154,7 +155,7 @@ func branchRun(o api.RunOptions, q api.BranchRequest, origin *branchOrigin) runR
 
 // make makes the branches, or none.
 func (b *branching) make(ctx context.Context, names []string) (err error) {
-	if b.lock, err = b.e.store.LockCell(ctx, b.id, b.cell, "branch", 0); err != nil {
+	if b.lock, err = b.e.Store.LockCell(ctx, b.id, b.cell, "branch", 0); err != nil {
 		return err
 	}
 	defer b.lock.Unlock()
@@ -184,7 +185,7 @@ func (b *branching) make(ctx context.Context, names []string) (err error) {
 
 // fork makes the cells.
 func (b *branching) fork(ctx context.Context, names []string, checkpoint string) error {
-	c := b.e.caller
+	c := b.e.Caller
 	c.Request = b.asked
 	e := b.e.As(c) // only the statements that make the cells are the request's
 	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: b.cell, Checkpoint: checkpoint, Settings: b.settings})
@@ -259,7 +260,7 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 	if req.values, err = gateway.TakeValues(cloned(b.secrets)); err != nil {
 		return nil, api.Usagef("", "%v", err)
 	}
-	s, err := b.e.hold(ctx, req.Cell, heldByStart, 0)
+	s, err := b.e.hold(ctx, req.Cell, home.HeldByStart, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -291,12 +292,12 @@ func (b *branching) keep(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	home, err := b.e.store.LockHome(false)
+	home, err := b.e.Store.LockHome(false)
 	if err != nil {
 		return err
 	}
 	defer home.Unlock()
-	return b.e.store.Update(func(tx *store.Tx) error {
+	return b.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(b.id); err != nil || b.race == nil || b.race.Keep {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -23,11 +24,11 @@ const kindLive = "live"
 // checkpointLive asks the supervisor of a live cell for a checkpoint. It returns
 // nil if the cell is not live.
 func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := e.supervisor(c); !ok {
+	if _, ok := e.Supervisor(c); !ok {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
 	client, err := e.dialLive(ctx, cell)
@@ -51,11 +52,11 @@ func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.
 // durable.
 func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointResult, error) {
 	if name != "" {
-		if err := checkName("checkpoint", name); err != nil {
+		if err := home.CheckName("checkpoint", name); err != nil {
 			return nil, err
 		}
 	}
-	home, err := l.r.e.store.LockHome(false)
+	home, err := l.r.e.Store.LockHome(false)
 	if err != nil {
 		return nil, err
 	}
@@ -83,18 +84,18 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 	}
 	chk := l.r.before
 	if !sealed.Unchanged || keep != nil {
-		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
+		chk = e.NewCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
 	}
 	if keep != nil {
 		if chk.Memory, err = keep(chk.ID); err != nil {
 			return nil, err
 		}
-		if chk.MemoryBytes, err = e.images().Image(chk.ID).Size(); err != nil {
+		if chk.MemoryBytes, err = e.Images().Image(chk.ID).Size(); err != nil {
 			return nil, err
 		}
 	}
-	e.log.ForgetKey()
-	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, name) })
+	e.Evidence.ForgetKey()
+	err = e.Store.Update(func(tx *store.Tx) error { return l.record(tx, chk, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -170,5 +171,5 @@ func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error 
 		}
 		details["name"] = name
 	}
-	return l.r.e.log.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, details)
+	return l.r.e.Evidence.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, details)
 }

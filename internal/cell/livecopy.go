@@ -32,7 +32,7 @@ func (r *run) showCarrier() {
 
 func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *api.CopyResult {
 	r := &api.CopyResult{
-		Cell: req.Cell, From: req.Cell + ":" + printable(req.Path), To: printable(req.Host),
+		Cell: req.Cell, From: req.Cell + ":" + quote.UTF8(req.Path), To: quote.UTF8(req.Host),
 		Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes, Notes: append([]string{}, notes...),
 	}
 	if in {
@@ -47,7 +47,7 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 // CopyOut copies from a cell to the host: the present files of a live cell, or the
 // head of any other.
 func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err == nil && c.Paused != nil {
 		err = pausedCell(c.Name)
 	}
@@ -62,7 +62,7 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 	if base == "/" {
 		base = c.Name
 	}
-	host, err := e.caller.path(req.Host)
+	host, err := e.Caller.AbsPath(req.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +74,12 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 	if err := e.outside(host); err != nil {
 		return nil, err
 	}
-	if _, ok := e.supervisor(c); !ok {
+	if _, ok := e.Supervisor(c); !ok {
 		// Only then does the head have what a killed supervisor's cell has written.
 		if _, err := e.settleDead(ctx, c); err != nil {
 			return nil, err
 		}
-		if c, err = e.findCell(req.Cell); err != nil {
+		if c, err = e.FindCell(req.Cell); err != nil {
 			return nil, err
 		}
 		return e.copyState(ctx, c, req, dir, name)
@@ -93,12 +93,12 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 
 // outside refuses to write into the home.
 func (e *Engine) outside(to string) error {
-	real, err := realPath(to)
+	real, err := fsx.RealPath(to)
 	if err != nil {
 		return api.Usagef("", "%s: %v", quote.Path(to), err)
 	}
-	home, err := realPath(e.home)
-	if err == nil && within(real, home) {
+	home, err := fsx.RealPath(e.Path)
+	if err == nil && fsx.Within(real, home) {
 		return api.Refusef(api.CodeOverlap, "choose another directory", "%s is in the state directory", quote.Path(to))
 	}
 	return err
@@ -161,9 +161,9 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 		}
 		return nil, err
 	}
-	host, err := e.caller.path(req.Host)
+	host, err := e.Caller.AbsPath(req.Host)
 	if err == nil {
-		err = e.refuseOverlap("cp from", host)
+		err = e.RefuseOverlap("cp from", host)
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -21,7 +22,7 @@ import (
 // copyState copies out of a cell's head.
 func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	var head store.Checkpoint
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
 		return err
 	})
@@ -74,15 +75,15 @@ func (s *stateSource) find(p string) error {
 	abs = path.Clean(abs)
 	below := s.cell.MountAt
 	s.area = workspace.AreaWorkspace
-	if !within(abs, below) {
+	if !fsx.Within(abs, below) {
 		s.area, below = workspace.AreaHome, homePath
 	}
-	if !within(abs, below) {
+	if !fsx.Within(abs, below) {
 		return api.Refusef(api.CodeNotStarted, "`forkcell start "+s.cell.Name+"` shows the rest",
 			"cell %s is not started, and %s is not part of its state", s.cell.Name, quote.Path(abs))
 	}
 	var err error
-	if s.tree, err = s.e.tree(s.at, s.area); err != nil {
+	if s.tree, err = s.e.Tree(s.at, s.area); err != nil {
 		return err
 	}
 	s.root = strings.TrimPrefix(strings.TrimPrefix(abs, below), "/")
@@ -125,9 +126,9 @@ func (s *stateSource) entry(rel string, e tree.Entry) error {
 	case tree.KindSymlink:
 		return s.out.Link(x)
 	case tree.KindFile:
-		f, err := s.e.ws.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, s.area, at, e)
+		f, err := s.e.Workspace.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, s.area, at, e)
 		if err != nil {
-			return layerError(s.at, err)
+			return home.LayerError(s.at, err)
 		}
 		defer f.Close()
 		return s.out.File(s.ctx, x, f)

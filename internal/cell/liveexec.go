@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -81,7 +82,7 @@ func pickSession(list []api.SessionInfo, cell, ref string) (api.SessionInfo, err
 	}
 	id, err := store.PickID(ids, ref)
 	if err != nil {
-		return api.SessionInfo{}, idError("session", ref, err, "`forkcell status "+cell+"` shows the sessions")
+		return api.SessionInfo{}, home.IDError("session", ref, err, "`forkcell status "+cell+"` shows the sessions")
 	}
 	return list[slices.Index(ids, id)], nil
 }
@@ -100,7 +101,7 @@ func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(
 // until the cell is stopped. It returns false if the run does not belong to a live
 // cell.
 func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, stdout, stderr io.Writer) (isLive bool, err error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return false, err
 	}

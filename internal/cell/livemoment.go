@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -53,7 +54,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 // keeps both.
 func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.CheckpointResult, error) {
 	if name != "" {
-		if err := checkName("checkpoint", name); err != nil {
+		if err := home.CheckName("checkpoint", name); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +79,7 @@ func (l *liveRun) keepImage(ctx context.Context, image memory.Image, id string, 
 	if o.Policy == nil {
 		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
 	}
-	run, err := json.Marshal(savedRun{Cell: l.r.cell.Name, RunID: l.r.rec.ID, At: l.r.e.now().UTC(), Options: o, Ceiling: l.r.policy.Canonical()})
+	run, err := json.Marshal(savedRun{Cell: l.r.cell.Name, RunID: l.r.rec.ID, At: l.r.e.Now().UTC(), Options: o, Ceiling: l.r.policy.Canonical()})
 	if err == nil {
 		err = image.Write(memory.Run, run)
 	}
@@ -109,13 +110,13 @@ func (l *liveRun) writeNetwork(image memory.Image) error {
 // for that state. Without keep it has the id of the run, with which it is removed if
 // this process dies.
 func (l *liveRun) save(ctx context.Context, c driver.Saver, name string, keep func(context.Context, memory.Image, string) (string, error)) (image memory.Image, at *api.CheckpointResult, err error) {
-	home, err := l.r.e.store.LockHome(false)
+	lock, err := l.r.e.Store.LockHome(false)
 	if err != nil {
 		return image, nil, err
 	}
-	defer home.Unlock()
-	if image, err = l.r.e.images().New(l.r.rec.ID); err != nil {
-		return image, nil, Explain(err)
+	defer lock.Unlock()
+	if image, err = l.r.e.Images().New(l.r.rec.ID); err != nil {
+		return image, nil, home.Explain(err)
 	}
 	defer func() {
 		if err != nil {
@@ -138,7 +139,7 @@ func (l *liveRun) save(ctx context.Context, c driver.Saver, name string, keep fu
 	if keep != nil {
 		kept = func(checkpoint string) (string, error) {
 			digest, err := keep(ctx, image, checkpoint)
-			image = l.r.e.images().Image(checkpoint)
+			image = l.r.e.Images().Image(checkpoint)
 			return digest, err
 		}
 	}
@@ -171,7 +172,7 @@ func saveError(cell string, err error) error {
 	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
-	return Explain(api.Failf(api.CodeCapture, err, "save the memory of cell %s", cell))
+	return home.Explain(api.Failf(api.CodeCapture, err, "save the memory of cell %s", cell))
 }
 
 // restore makes the cell of a branch from an image. Its workspace has the state of the
@@ -186,7 +187,7 @@ func (l *liveRun) restore(ctx context.Context, image memory.Image, spec driver.S
 		err = errors.Join(l.r.work.FillTmp(ctx, dir), dir.Close())
 	}
 	if err != nil {
-		return nil, Explain(api.Failf(api.CodeBranch, err, "copy the files of /tmp"))
+		return nil, home.Explain(api.Failf(api.CodeBranch, err, "copy the files of /tmp"))
 	}
 	return restorer.Restore(ctx, spec, image.Processes())
 }

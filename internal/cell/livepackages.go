@@ -7,6 +7,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -67,14 +68,14 @@ func (l *liveRun) packageEnded(args []string, code int, failed error) {
 }
 
 func packageProcess(args []string) event.Process {
-	return event.Process{Parent: 1, Binary: first(args), Args: recordable(args)}
+	return event.Process{Parent: 1, Binary: first(args), Args: home.Recordable(args)}
 }
 
 // fall records that the assurance of the session falls for a reason. It reports false
 // for a run that is no session, or has the reason.
 func (l *liveRun) fall(reason string) (bool, error) {
 	r := l.r
-	home, err := r.e.store.LockHome(false)
+	home, err := r.e.Store.LockHome(false)
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +86,7 @@ func (l *liveRun) fall(reason string) (bool, error) {
 	if err != nil || !fell {
 		return false, err
 	}
-	if err := r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
+	if err := r.e.Store.Update(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
 		return false, err
 	}
 	r.rec.Session = rec.Session // the rest is read meanwhile

@@ -22,7 +22,7 @@ const policyRefused = "policy refused"
 // the sources of credentials itself, because they name the caller's variables and
 // files.
 func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, grant api.NetworkRequest) (*api.PolicyApplied, error) {
-	p, err := e.caller.parsePolicy(f)
+	p, err := e.Caller.ParsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ type candidate struct {
 // candidate reads a policy, and refuses changes that are not possible while a cell
 // is live.
 func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err error) {
-	whole, err := r.e.caller.parsePolicy(f)
+	whole, err := r.e.Caller.ParsePolicy(f)
 	if err != nil {
 		return c, err
 	}
@@ -166,12 +166,12 @@ func checkFixedParts(old, next *policy.Policy) error {
 // recordPolicy records that a policy is in force from the next event on. It also
 // becomes the policy of the cell's next runs.
 func (r *run) recordPolicy(c candidate) (from int64, err error) {
-	home, err := r.e.store.LockHome(false)
+	home, err := r.e.Store.LockHome(false)
 	if err != nil {
 		return 0, err
 	}
 	defer home.Unlock()
-	r.e.log.ForgetKey()
+	r.e.Evidence.ForgetKey()
 	cell := r.cell
 	cell.Policy = c.kept
 	r.recording.Lock()
@@ -180,7 +180,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = r.e.store.Update(func(tx *store.Tx) error {
+	err = r.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(cell); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 				return err
 			}
 		}
-		return r.e.log.Change(tx, cell, r.before, receipt.OpPolicy, map[string]string{"policy_hash": c.kept})
+		return r.e.Evidence.Change(tx, cell, r.before, receipt.OpPolicy, map[string]string{"policy_hash": c.kept})
 	})
 	if err != nil {
 		return 0, err

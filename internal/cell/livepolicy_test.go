@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
 func parsedPolicy(t *testing.T, text string) *policy.Policy {
 	t.Helper()
-	p, err := Caller{}.parsePolicy(api.PolicyFile{Name: "p", Text: []byte(text)})
+	p, err := caller.Caller{}.ParsePolicy(api.PolicyFile{Name: "p", Text: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

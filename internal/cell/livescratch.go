@@ -36,7 +36,7 @@ func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratc
 	if r.cell.Live != "" {
 		return api.Refusef(api.CodeTemplate, "`forkcell branch "+r.cell.Name+"` makes a cell to use", "cell %s has a live directory, of which no short copy is made", r.cell.Name)
 	}
-	if s.home, err = r.e.store.LockHome(false); err != nil {
+	if s.home, err = r.e.Store.LockHome(false); err != nil {
 		return err
 	}
 	captured, _, err := l.capture(ctx)
@@ -53,7 +53,7 @@ func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratc
 	}
 	at := r.at
 	at.Areas = r.areas
-	if s.work, err = r.e.ws.Begin(ctx, at, layer, store.NewID("op")); err != nil {
+	if s.work, err = r.e.Workspace.Begin(ctx, at, layer, store.NewID("op")); err != nil {
 		return err
 	}
 	spec, err := l.scratchSpec(ctx, s.work)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
@@ -31,9 +32,9 @@ func TestStartOrder(t *testing.T) {
 	}}
 	p := policy.Default()
 	p.Environment.Inherit = []string{"IN", "ABSENT"}
-	e := New(Config{Home: "/home", Caller: Caller{
+	e := New(Config{Home: "/home", Caller: caller.Caller{
 		Actor: func() string { return "tester" }, Env: []string{"IN=va=l\xffue", "OTHER=x", "PATH=/x"},
-		Git: func() GitUser { return GitUser{Name: "A\xff", Email: "a@b"} }, Home: "/h\xff", Dir: "/d",
+		Git: func() caller.GitUser { return caller.GitUser{Name: "A\xff", Email: "a@b"} }, Home: "/h\xff", Dir: "/d",
 	}})
 	given := e.startOrder(p)
 	given.Request = q
@@ -49,13 +50,13 @@ func TestStartOrder(t *testing.T) {
 		t.Error(diff)
 	}
 	c := OrderCaller(order)
-	if v, ok := c.lookupEnv("IN"); v != "va=l\xffue" || !ok {
+	if v, ok := c.LookupEnv("IN"); v != "va=l\xffue" || !ok {
 		t.Errorf("inherited %q, %v", v, ok)
 	}
-	if _, ok := c.lookupEnv("OTHER"); ok {
+	if _, ok := c.LookupEnv("OTHER"); ok {
 		t.Error("something else is inherited")
 	}
-	if c.git() != e.caller.git() || c.Actor() != "tester" || c.Home != "/h\xff" || c.Dir != "/d" {
+	if c.GitUser() != e.Caller.GitUser() || c.Actor() != "tester" || c.Home != "/h\xff" || c.Dir != "/d" {
 		t.Errorf("%+v", c)
 	}
 	if _, err := supervise.DecodeOrder([]byte("{")); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
@@ -30,7 +31,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 		return api.Usagef("", "%v", err)
 	}
 	req := startRun(order.Request, values)
-	s, err := e.hold(ctx, req.Cell, heldByStart, req.Wait)
+	s, err := e.hold(ctx, req.Cell, home.HeldByStart, req.Wait)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (l *liveRun) conclude(ctx context.Context) error {
 	if err := r.seal(ctx); err != nil {
 		return err
 	}
-	r.e.log.ForgetKey()
+	r.e.Evidence.ForgetKey()
 	p, err := r.prove()
 	if err != nil {
 		return err
@@ -127,9 +128,9 @@ func (l *liveRun) start(ctx context.Context) error {
 		return err
 	}
 	if _, ok := r.driver.(driver.Restorer); ok {
-		dir, err := r.e.images().Scratch(r.rec.ID)
+		dir, err := r.e.Images().Scratch(r.rec.ID)
 		if err != nil {
-			return Explain(err)
+			return home.Explain(err)
 		}
 		r.spec.Scratch = dir
 	}
@@ -137,7 +138,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	l.host = supervise.NewHost(l.config())
 	// Nobody is served before the cell exists: who connects earlier waits.
 	listening := inBackground(func() (err error) {
-		l.listener, err = live.Listen(r.e.socket(r.cell))
+		l.listener, err = live.Listen(r.e.Socket(r.cell))
 		return err
 	})
 	defer func() { _ = listening() }()
@@ -167,10 +168,10 @@ func (l *liveRun) start(ctx context.Context) error {
 func (l *liveRun) config() supervise.Config {
 	r := l.r
 	return supervise.Config{
-		Version: r.e.version, Name: r.cell.Name, RunID: r.rec.ID,
+		Version: r.e.Version, Name: r.cell.Name, RunID: r.rec.ID,
 		MountAt: r.cell.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
 		Env: r.spec.Env, Timeout: r.spec.Timeout, AwaitMain: r.awaitMain(),
-		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
+		NewID: func() string { return store.NewID("exec") }, Recordable: home.Recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
 		Turns: l.turns.request(), Asks: l.turns.asksFrom(), Turn: l.turn,
 		Checkpoint: l.checkpoint, Save: l.checkpointMemory, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
@@ -206,7 +207,7 @@ func (r *run) execFailure(err error) error {
 func (l *liveRun) describe() *api.StartResult {
 	r := l.r
 	res := &api.StartResult{
-		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.socket(r.cell),
+		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.Socket(r.cell),
 		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls),
 		ReadyUS: l.readyUS,
 	}
@@ -234,7 +235,7 @@ func (l *liveRun) removeScratch() error {
 	if l.r.spec.Scratch == "" {
 		return nil
 	}
-	return l.r.e.images().RemoveRun(l.r.rec.ID)
+	return l.r.e.Images().RemoveRun(l.r.rec.ID)
 }
 
 // live serves until the cell is to end, or has ended. It returns with no process of
@@ -265,7 +266,7 @@ func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() 
 	if ended.CloseErr != nil {
 		r.degraded = append(r.degraded, ended.CloseErr.Error())
 	}
-	r.rec.FinishedAt, r.rec.CPUMicros = r.e.now().UTC(), max(0, ended.Usage.CPUMicros)
+	r.rec.FinishedAt, r.rec.CPUMicros = r.e.Now().UTC(), max(0, ended.Usage.CPUMicros)
 	r.timings.CommandUS = since(l.began)
 	r.classifyEnding(why)
 	if full() {

@@ -9,6 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -63,19 +64,19 @@ func nothingElse(*store.Tx) error { return nil }
 // newPause makes the image that a cell is paused with. It is removed with the run until
 // it is kept. The caller unlocks the home.
 func (l *liveRun) newPause() (*store.Lock, memory.Image, error) {
-	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
+	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return nil, memory.Image{}, err
 	}
-	home, err := l.r.e.store.LockHome(false)
+	lock, err := l.r.e.Store.LockHome(false)
 	if err != nil {
 		return nil, memory.Image{}, err
 	}
-	image, err := l.r.e.images().New(l.r.rec.ID)
+	image, err := l.r.e.Images().New(l.r.rec.ID)
 	if err != nil {
-		home.Unlock()
-		return nil, image, Explain(err)
+		lock.Unlock()
+		return nil, image, home.Explain(err)
 	}
-	return home, image, nil
+	return lock, image, nil
 }
 
 // keepPause makes the image durable, and records that the cell is paused with it.
@@ -86,16 +87,16 @@ func (l *liveRun) keepPause(ctx context.Context, image memory.Image, fsOnly bool
 		return err
 	}
 	rec := l.r.rec
-	rec.Pause = &store.Pause{RunID: rec.ID, At: e.now().UTC(), Image: digest, FSOnly: fsOnly, Runtime: rec.Runtime, Memory: rec.Memory, CPUsMilli: rec.CPUsMilli}
+	rec.Pause = &store.Pause{RunID: rec.ID, At: e.Now().UTC(), Image: digest, FSOnly: fsOnly, Runtime: rec.Runtime, Memory: rec.Memory, CPUsMilli: rec.CPUsMilli}
 	failpoint.Hit("pause.kept")
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		if err := also(tx); err != nil {
 			return err
 		}
 		return tx.PutRun(rec)
 	})
 	if err != nil {
-		return errors.Join(api.Failf(api.CodeFailed, err, "record the pause of cell %s", l.r.cell.Name), e.images().Image(id).Remove())
+		return errors.Join(api.Failf(api.CodeFailed, err, "record the pause of cell %s", l.r.cell.Name), e.Images().Image(id).Remove())
 	}
 	l.r.rec, l.suspended = rec, true
 	failpoint.Hit("pause.recorded")

@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -128,7 +129,7 @@ func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.Tu
 	if err := l.refuseTurn(); err != nil {
 		return nil, err
 	}
-	home, err := e.store.LockHome(false)
+	home, err := e.Store.LockHome(false)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.Tu
 		return nil, err
 	}
 	failpoint.Hit("turn.captured")
-	info.At = e.now().UTC()
+	info.At = e.Now().UTC()
 	chk, made, err := l.sealTurn(ctx, captured, by)
 	if err != nil || chk == nil {
 		return nil, err
@@ -149,8 +150,8 @@ func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.Tu
 		return nil, err
 	}
 	info.CheckpointID = chk.ID
-	e.log.ForgetKey()
-	if err := e.store.Update(func(tx *store.Tx) error { return l.recordTurn(tx, *chk, made, info) }); err != nil {
+	e.Evidence.ForgetKey()
+	if err := e.Store.Update(func(tx *store.Tx) error { return l.recordTurn(tx, *chk, made, info) }); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("turn.recorded")
@@ -161,10 +162,10 @@ func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.Tu
 
 // refuseTurn refuses a turn that there is no room for.
 func (l *liveRun) refuseTurn() error {
-	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
+	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return err
 	}
-	free, err := l.r.e.store.Free()
+	free, err := l.r.e.Store.Free()
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (l *liveRun) sealTurn(ctx context.Context, captured *workspace.Capture, by 
 	last := l.turns.last
 	idle := func() bool { return by == api.TurnByTime && chk.Root() == last.Root() }
 	sealed, made, err := captured.SealIf(ctx, func(s workspace.Sealed) bool {
-		chk = l.r.e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", s)
+		chk = l.r.e.NewCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", s)
 		return !maps.Equal(chk.Areas, last.Areas) && !idle()
 	})
 	switch {
@@ -224,13 +225,13 @@ func (l *liveRun) countTurn(ctx context.Context, info *api.TurnInfo, now store.C
 	owners := []store.Cell{l.r.cell, l.r.cell}
 	info.ChangedFiles, info.Added, info.Removed, err = e.lines(func(fn func(tree.Change) error) error {
 		return e.eachChange(ctx, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
-			if isDirChange(ch) {
+			if home.IsDirChange(ch) {
 				return nil
 			}
 			return fn(ch)
 		})
 	}, func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
-		return e.opener(owners[side], sides[side], workspace.AreaWorkspace, p, entry)()
+		return e.Opener(owners[side], sides[side], workspace.AreaWorkspace, p, entry)()
 	})
 	return err
 }
@@ -252,7 +253,7 @@ func (l *liveRun) recordTurn(tx *store.Tx, chk store.Checkpoint, made bool, info
 	if err != nil {
 		return err
 	}
-	return l.r.e.log.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, map[string]string{
+	return l.r.e.Evidence.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, map[string]string{
 		evidence.DetailLive: l.r.rec.ID, detailTurn: strconv.Itoa(info.Turn), detailInfo: string(text),
 	})
 }

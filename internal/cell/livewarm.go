@@ -15,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -36,7 +37,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 		return notTemplate(l.r.cell.Name)
 	}
 	l.r.unlockHome()
-	l.warm = recordable(w.Args)
+	l.warm = home.Recordable(w.Args)
 	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
 	ended, err := l.host.ExecWarm(ctx, w.Args, string(w.Input))
 	if err != nil {
@@ -111,7 +112,7 @@ func (l *liveRun) endCold(ctx context.Context, why error) error {
 // recordLive changes the record of the run, so that other processes see it. It need
 // not survive a power failure, which ends the cell.
 func (l *liveRun) recordLive(change func(*store.Run)) error {
-	home, err := l.r.e.store.LockHome(false)
+	home, err := l.r.e.Store.LockHome(false)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 	defer l.r.recording.Unlock()
 	rec := l.r.rec
 	change(&rec)
-	if err := l.r.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
+	if err := l.r.e.Store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
 		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.cell.Name)
 	}
 	l.r.rec = rec
@@ -133,7 +134,7 @@ func (e *Engine) makesTemplates(cell string) bool {
 	if e.openLate() != nil {
 		return true
 	}
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	return err != nil || c.Runtime == "" || c.Runtime == runtimeNative
 }
 

@@ -15,15 +15,15 @@ func (e *Engine) dialWithin(ctx context.Context, name string) (*supervise.Client
 	if err != nil {
 		return nil, err
 	}
-	ceiling, err := e.caller.ceiling()
+	ceiling, err := e.Caller.CeilingPolicy()
 	if err != nil || ceiling == nil {
 		return client, err
 	}
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := e.unfinishedRuns(c)
+	runs, err := e.UnfinishedRuns(c)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (e *Engine) dialWithin(ctx context.Context, name string) (*supervise.Client
 		}
 		if !policy.Within(present, ceiling) {
 			return nil, api.Refusef(api.CodeCeiling, "stop the cell, and start it with your token",
-				"cell %s is live with a policy that is not inside the ceiling of %s", name, e.caller.Actor())
+				"cell %s is live with a policy that is not inside the ceiling of %s", name, e.Caller.Actor())
 		}
 	}
 	return client, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -16,7 +17,7 @@ import (
 
 // Rename changes the name of a cell. Its id stays, and so does its evidence.
 func (e *Engine) Rename(ctx context.Context, cell, to string) error {
-	if err := checkName("cell", to); err != nil {
+	if err := home.CheckName("cell", to); err != nil {
 		return err
 	}
 	_, err := e.Update(ctx, api.UpdateRequest{Cell: cell, Name: to})
@@ -48,7 +49,7 @@ func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
 	cells = slices.Compact(slices.Sorted(slices.Values(cells)))
 	for _, name := range cells {
-		if _, err := e.findCell(name); err != nil {
+		if _, err := e.FindCell(name); err != nil {
 			return err
 		}
 	}
@@ -97,11 +98,11 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 	if err != nil {
 		return nil, err
 	}
-	at, err := e.layout(c)
+	at, err := e.Layout(c)
 	if err != nil {
 		return nil, err
 	}
-	ctx = e.withProgress(ctx)
+	ctx = e.WithProgress(ctx)
 	unsigned, err := e.unsignedStates()
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 			return res, err
 		}
 		if chk.Memory != "" && !chk.Freed {
-			if err := e.images().Image(chk.ID).Verify(ctx, chk.Memory); errors.Is(err, memory.ErrDamaged) {
+			if err := e.Images().Image(chk.ID).Verify(ctx, chk.Memory); errors.Is(err, memory.ErrDamaged) {
 				problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: err.Error()})
 			} else if err != nil {
 				return res, err
@@ -126,7 +127,7 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		res.Differences = append(res.Differences, problems...)
 	}
 	if p := c.Paused; p != nil {
-		if err := e.images().Image(memory.Paused(p.RunID)).Verify(ctx, p.Image); errors.Is(err, memory.ErrDamaged) {
+		if err := e.Images().Image(memory.Paused(p.RunID)).Verify(ctx, p.Image); errors.Is(err, memory.ErrDamaged) {
 			res.Differences = append(res.Differences, api.VerifyProblem{CheckpointID: c.Head, What: err.Error()})
 		} else if err != nil {
 			return res, err
@@ -142,12 +143,12 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 // signed statement.
 func (e *Engine) unsignedStates() (map[string][]string, error) {
 	found := map[string][]string{}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		known, err := tx.Statements("")
 		if err != nil {
 			return err
 		}
-		list, err := e.log.Differences(tx, known)
+		list, err := e.Evidence.Differences(tx, known)
 		for _, d := range list {
 			found[d.ID] = append(found[d.ID], d.Text)
 		}
@@ -158,11 +159,11 @@ func (e *Engine) unsignedStates() (map[string][]string, error) {
 
 func (e *Engine) statesToVerify(c store.Cell, ref string, every bool) ([]store.Checkpoint, error) {
 	var states []store.Checkpoint
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		if !every {
-			chk, err := e.findCheckpoint(tx, c, ref)
+			chk, err := e.FindCheckpoint(tx, c, ref)
 			states = []store.Checkpoint{chk}
-			return errors.Join(err, usable(chk))
+			return errors.Join(err, home.CheckUsable(chk))
 		}
 		own, err := tx.Checkpoints(c.ID)
 		if err != nil {
@@ -190,7 +191,7 @@ func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error
 	for _, s := range states {
 		known[s.ID] = true
 	}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		for _, s := range states {
 			bases, err := e.basesOf(s)
 			if err != nil {
@@ -218,7 +219,7 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 	add := func(path, what string) {
 		problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, Path: path, What: what})
 	}
-	diffs, err := e.ws.Verify(ctx, at, chk.Layer)
+	diffs, err := e.Workspace.Verify(ctx, at, chk.Layer)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -229,7 +230,7 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 	for _, d := range diffs {
 		add(d.Path, strings.Join(d.What, ", "))
 	}
-	m, err := e.ws.Manifest(chk.Layer)
+	m, err := e.Workspace.Manifest(chk.Layer)
 	if err != nil {
 		add("", err.Error())
 		return problems, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -80,7 +81,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	}
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Agent: agent, Resolve: req.Resolve, CA: req.CA, Unrestricted: req.Unrestricted, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
+		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Agent: agent, Resolve: req.Resolve, CA: req.CA, Unrestricted: req.Unrestricted, Event: r.recordEvent, Reader: r.e.Caller.Reader(), Source: req.source,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)
@@ -158,7 +159,7 @@ func (r *run) uninspected() string {
 	if len(r.rulings) > 0 {
 		policies = nil
 		for _, ruling := range r.policies() {
-			if p, err := r.e.storedPolicy(ruling.PolicyHash); err == nil {
+			if p, err := r.e.StoredPolicy(ruling.PolicyHash); err == nil {
 				policies = append(policies, p)
 			}
 		}
@@ -200,7 +201,7 @@ func opaqueEndpoints(n policy.NetworkPolicy) (list []string) {
 // sources, and from the operator's file for the rest. held are credentials that
 // already have a value, which only a source replaces.
 func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req networkRequest, held ...string) (gateway.Values, error) {
-	values, err := gateway.ReadValues(ctx, p, req.Credentials, e.caller.reader())
+	values, err := gateway.ReadValues(ctx, p, req.Credentials, e.Caller.Reader())
 	if err != nil {
 		return nil, settingError(err)
 	}
@@ -222,7 +223,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	var wanted []policy.Credential
 	for _, c := range p.Credentials {
 		given := slices.ContainsFunc(req.Credentials, func(s string) bool { return strings.HasPrefix(s, c.Name+"=") })
-		if !given && req.values[c.Name] == nil && !slices.Contains(held, c.Name) && e.caller.mayUseLine(c.Name) {
+		if !given && req.values[c.Name] == nil && !slices.Contains(held, c.Name) && e.Caller.MayUseLine(c.Name) {
 			wanted = append(wanted, c)
 		}
 	}
@@ -230,14 +231,14 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 		return gateway.Values{}, nil
 	}
 	// The real path is checked and read.
-	file, err := realPath(string(req.CredentialsFile))
+	file, err := fsx.RealPath(string(req.CredentialsFile))
 	if err != nil {
 		return nil, api.Refusef(api.CodeCredential, "", "the credentials file %s: %v", quote.Path(string(req.CredentialsFile)), err)
 	}
-	if err := e.outsideWorkspaces("credentials file", file); err != nil {
+	if err := e.OutsideWorkspaces("credentials file", file); err != nil {
 		return nil, err
 	}
-	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, e.caller.fileReader())
+	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, e.Caller.FileReader())
 	if err != nil {
 		return nil, settingError(err)
 	}
@@ -248,7 +249,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 // has values for. It leaves out those that the new policy sends to other hosts:
 // their values were provided for the old ones.
 func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []string, err error) {
-	runs, err := e.unfinishedRuns(c)
+	runs, err := e.UnfinishedRuns(c)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}

@@ -20,12 +20,12 @@ func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.A
 	}
 	kept := map[string]bool{}
 	if len(req.Only)+len(req.Except) > 0 {
-		from, to, err := s.e.trees(before, s.head, workspace.AreaWorkspace)
+		from, to, err := s.e.Trees(before, s.head, workspace.AreaWorkspace)
 		if err != nil {
 			return nil, err
 		}
 		changes, err := tree.Diff(from, to, tree.DiffOptions{Renames: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
-			return s.e.sameBytes(ctx, []store.Checkpoint{before, s.head}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, p, old, now)
+			return s.e.SameBytes(ctx, []store.Checkpoint{before, s.head}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, p, old, now)
 		}})
 		if err != nil {
 			return nil, longPath(s.cell, err)
@@ -40,7 +40,7 @@ func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.A
 
 // selected returns the selected part of the changes from one state to another.
 func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
-	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
+	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick 
 func (e *Engine) edit(c store.Cell, from store.Checkpoint, ch tree.Change) workspace.Edit {
 	ed := workspace.Edit{Path: ch.Path, New: ch.New}
 	if ch.New != nil && ch.New.Kind == tree.KindFile {
-		ed.Open = e.opener(c, from, workspace.AreaWorkspace, ch.Path, *ch.New)
+		ed.Open = e.Opener(c, from, workspace.AreaWorkspace, ch.Path, *ch.New)
 	}
 	return ed
 }

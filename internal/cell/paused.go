@@ -5,18 +5,19 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
 // holdPaused holds a cell to make it live again.
 func (e *Engine) holdPaused(ctx context.Context, name string) (*session, error) {
-	return e.holdWith(ctx, name, heldByStart, 0, &session{resumes: true})
+	return e.holdWith(ctx, name, home.HeldByStart, 0, &session{resumes: true})
 }
 
 // pausedAlready describes a cell that is paused on disk.
 func (e *Engine) pausedAlready(name string) (*api.PauseResult, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, e
 	if p == nil {
 		return nil, notStarted(s.cell, "")
 	}
-	if err := e.store.Update(func(tx *store.Tx) error { return s.endPause(tx, receipt.OpStop) }); err != nil {
+	if err := e.Store.Update(func(tx *store.Tx) error { return s.endPause(tx, receipt.OpStop) }); err != nil {
 		return nil, err
 	}
 	e.dropPause(p)
@@ -47,7 +48,7 @@ func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, e
 // pausedRun returns the result of the run that ended with a pause.
 func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
 	res := &api.RunResult{}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		r, err := tx.Run(p.RunID)
 		if err != nil {
 			return err
@@ -91,15 +92,15 @@ func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult,
 // with the engine that it returns: a stop changes the revision, so what the caller
 // expects of that is checked before.
 func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunResult, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := e.supervisor(c); !ok {
+	if _, ok := e.Supervisor(c); !ok {
 		return e, nil, nil
 	}
 	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
-	who := e.caller
+	who := e.Caller
 	who.Expect = nil
 	return e.As(who), res, err
 }

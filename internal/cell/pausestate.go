@@ -54,7 +54,7 @@ func (s *session) endPause(tx *store.Tx, op receipt.Op) error {
 	if err := tx.PutCell(s.cell); err != nil {
 		return err
 	}
-	return s.e.log.Change(tx, s.cell, s.head, op, pauseDetails(p))
+	return s.e.Evidence.Change(tx, s.cell, s.head, op, pauseDetails(p))
 }
 
 // dropPause removes what a cell was paused with. What cannot be removed now, gc removes.
@@ -62,8 +62,8 @@ func (e *Engine) dropPause(p *store.Pause) {
 	if p == nil {
 		return
 	}
-	if err := e.images().Image(memory.Paused(p.RunID)).Remove(); err != nil {
-		e.logger.Warn("what a cell was paused with could not be removed", "run", p.RunID, "error", err)
+	if err := e.Images().Image(memory.Paused(p.RunID)).Remove(); err != nil {
+		e.Logger.Warn("what a cell was paused with could not be removed", "run", p.RunID, "error", err)
 	}
 }
 
@@ -84,7 +84,7 @@ func (r *run) recordPause(tx *store.Tx) error {
 	if p == nil {
 		return nil
 	}
-	return r.e.log.Change(tx, r.cell, r.after, receipt.OpPause, pauseDetails(p))
+	return r.e.Evidence.Change(tx, r.cell, r.after, receipt.OpPause, pauseDetails(p))
 }
 
 // pauseDetails are the details of a statement about a pause.

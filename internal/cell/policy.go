@@ -2,83 +2,27 @@ package cell
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/syscalls"
 )
-
-// denySet lists the denied system calls for the policy language.
-type denySet struct{}
-
-func (denySet) Known(name string) bool { return syscalls.Known(name) }
-
-func (denySet) Denied(name string) (string, bool) {
-	rule, denied := syscalls.Denied(name)
-	return rule.Reason, denied
-}
-
-// parsePolicy reads a policy file for this caller.
-func (c Caller) parsePolicy(f api.PolicyFile) (*policy.Policy, error) {
-	p, err := policy.Parse(string(f.Name), f.Text, policy.Options{Syscalls: denySet{}, Homes: c.homes()})
-	if err != nil {
-		return nil, policyError(err)
-	}
-	return p, nil
-}
-
-// policyError returns an error with the first line as its message and the rest as
-// details.
-func policyError(err error) error {
-	e := &api.Error{
-		Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(),
-		Hint: "`forkcell policy validate FILE` checks it again; docs/reference/policy.md has every key", Err: err,
-	}
-	if bad, ok := errors.AsType[*policy.Error](err); ok {
-		e.Message = bad.Problems[0].String()
-		for _, p := range bad.Problems[1:] {
-			e.Details = append(e.Details, p.String())
-		}
-		if bad.More > 0 {
-			e.Details = append(e.Details, fmt.Sprintf("and %d more", bad.More))
-		}
-	}
-	return e
-}
-
-// homes returns all paths of the caller's home directory.
-func (c Caller) homes() []string {
-	homes, home := []string{"/root"}, c.Home
-	if !filepath.IsAbs(home) {
-		return homes
-	}
-	homes = append(homes, filepath.Clean(home))
-	//nolint:forbidigo // only to find the names of the home
-	if real, err := filepath.EvalSymlinks(home); err == nil {
-		homes = append(homes, real)
-	}
-	slices.Sort(homes)
-	return slices.Compact(homes)
-}
 
 // keepPolicy stores a policy's canonical text under its hash.
 func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
 	hash := p.Digest()
-	if has, err := e.store.HasBlob(hash); err != nil || has {
+	if has, err := e.Store.HasBlob(hash); err != nil || has {
 		return hash, err
 	}
-	b := e.store.NewBlob()
+	b := e.Store.NewBlob()
 	if _, err := b.Write(p.Canonical()); err != nil {
 		b.Discard()
 		return "", err
@@ -90,30 +34,12 @@ func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
 	return hash, err
 }
 
-// storedPolicy reads a stored policy; "" is the default one.
-func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
-	if hash == "" {
-		return policy.Default(), nil
-	}
-	text, err := e.store.ReadBlob(hash)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
-	}
-	if errors.Is(err, store.ErrDigest) {
-		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e.caller.parsePolicy(api.PolicyFile{Name: api.Text("policy " + hash[:12]), Text: text})
-}
-
 // givenPolicy returns the policy that the request has, or else the cell's.
 func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, error) {
 	if req.Policy != nil {
-		return e.caller.parsePolicy(*req.Policy)
+		return e.Caller.ParsePolicy(*req.Policy)
 	}
-	return e.storedPolicy(c.Policy)
+	return e.StoredPolicy(c.Policy)
 }
 
 // policyOf returns the policy of a run, under the caller's ceiling and narrowed by
@@ -123,7 +49,7 @@ func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p, err = e.caller.under(p); err != nil {
+	if p, err = e.Caller.Under(p); err != nil {
 		return nil, err
 	}
 	return e.narrowed(p, req)
@@ -168,14 +94,14 @@ func enforceable(p *policy.Policy, user int) error {
 // no cell may read: the state directory with its keys, or the caller's home.
 func (e *Engine) mayList(listed string) error {
 	const remedy = "take it out of the policy"
-	real, err := realPath(listed)
+	real, err := fsx.RealPath(listed)
 	if err != nil {
 		return api.Refusef(api.CodePolicyPath, remedy, "the policy lists %s: %v", quote.Path(listed), err)
 	}
-	if why := policy.OffLimits(real, e.caller.homes()); why != "" {
+	if why := policy.OffLimits(real, e.Caller.Homes()); why != "" {
 		return api.Refusef(api.CodePolicyPath, remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
 	}
-	if err := e.refuseOverlap("the policy's path", listed); err != nil {
+	if err := e.RefuseOverlap("the policy's path", listed); err != nil {
 		return err
 	}
 	return openToOthers(listed, real)
@@ -218,7 +144,7 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 				return nil, api.Refusef(api.CodePolicyPath, "take it out of read_only, or set landlock.compatibility to best_effort",
 					"the policy lists %s: %v", quote.Path(path), err)
 			}
-			if err := e.mayList(path); err != nil && !isLink(path) { // a link is shown as a link
+			if err := e.mayList(path); err != nil && !fsx.IsLink(path) { // a link is shown as a link
 				return nil, err
 			}
 			if err := a.take(path, false, string(req.Root)); err != nil {
@@ -244,36 +170,14 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 	return notes, nil
 }
 
-// under returns the policy that allows what a policy and the caller's ceiling allow.
-func (c Caller) under(p *policy.Policy) (*policy.Policy, error) {
-	ceiling, err := c.ceiling()
-	if err != nil || ceiling == nil {
-		return p, err
-	}
-	both, err := policy.Both(p, ceiling)
-	if err != nil {
-		return nil, api.Refusef(api.CodeCeiling, "change the policy, so that its rules are inside those of the ceiling",
-			"the policy cannot be enforced together with the ceiling of %s: %v", c.Actor(), err)
-	}
-	return both, nil
-}
-
-// ceiling returns the caller's ceiling, or nil.
-func (c Caller) ceiling() (*policy.Policy, error) {
-	if c.Ceiling == nil {
-		return nil, nil //nolint:nilnil // no ceiling is an answer
-	}
-	return c.parsePolicy(*c.Ceiling)
-}
-
 // limited puts the policy of a run under the caller's ceiling, and has the receipt
 // name both: its policy is the one that allows what both do.
 func (e *Engine) limited(a *resolved, given *policy.Policy) (*policy.Policy, error) {
-	ceiling, err := e.caller.ceiling()
+	ceiling, err := e.Caller.CeilingPolicy()
 	if err != nil || ceiling == nil {
 		return given, err
 	}
 	a.ceiling = ceiling.Digest()
 	a.grants.used = append(a.grants.used, "ceiling "+ceiling.Hash()+" of policy "+given.Hash())
-	return e.caller.under(given)
+	return e.Caller.Under(given)
 }

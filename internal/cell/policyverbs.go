@@ -10,6 +10,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -26,11 +27,11 @@ type PolicyRef struct {
 
 // Policy returns a cell's policy.
 func (e *Engine) Policy(_ context.Context, name string) (*api.PolicyResult, error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.storedPolicy(c.Policy)
+	p, err := e.StoredPolicy(c.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -42,20 +43,17 @@ func (e *Engine) Policy(_ context.Context, name string) (*api.PolicyResult, erro
 }
 
 // ReadPolicy checks a caller's policy file. It needs no home.
-func ReadPolicy(c Caller, f api.PolicyFile) (*api.PolicyResult, error) {
-	p, err := c.parsePolicy(f)
+func ReadPolicy(c caller.Caller, f api.PolicyFile) (*api.PolicyResult, error) {
+	p, err := c.ParsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
 	return policyResult(p)
 }
 
-// ParsePolicy reads a caller's policy file. It needs no home.
-func ParsePolicy(c Caller, f api.PolicyFile) (*policy.Policy, error) { return c.parsePolicy(f) }
-
 // CheckPolicy checks the text of a policy.
 func (e *Engine) CheckPolicy(_ context.Context, f api.PolicyFile) (*api.PolicyResult, error) {
-	return ReadPolicy(e.caller, f)
+	return ReadPolicy(e.Caller, f)
 }
 
 func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
@@ -70,22 +68,22 @@ func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
 // if the cell is live, which may need credentials. Of grant, which may be nil, only
 // the credentials are used.
 func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
-	p, err := e.caller.parsePolicy(f)
+	p, err := e.Caller.ParsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
-	if e.caller.Ceiling != nil {
+	if e.Caller.Ceiling != nil {
 		// The cell keeps the policy for every caller.
-		if p, err = e.caller.under(p); err != nil {
+		if p, err = e.Caller.Under(p); err != nil {
 			return nil, err
 		}
 		f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
 	}
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := e.supervisor(c); ok {
+	if _, ok := e.Supervisor(c); ok {
 		return e.applyLive(ctx, c, f, *cmp.Or(grant, &api.NetworkRequest{}))
 	}
 	if grant != nil && len(grant.Credentials) > 0 {
@@ -96,7 +94,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 		return nil, err
 	}
 	defer s.release()
-	before, err := e.storedPolicy(s.cell.Policy)
+	before, err := e.StoredPolicy(s.cell.Policy)
 	if err != nil && api.KindOf(err) != api.Refused {
 		return nil, err
 	}
@@ -107,11 +105,11 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if s.cell.Policy, err = e.keepPolicy(p); err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
 		}
-		return e.log.Change(tx, s.cell, s.head, receipt.OpPolicy, map[string]string{"policy_hash": res.PolicyHash})
+		return e.Evidence.Change(tx, s.cell, s.head, receipt.OpPolicy, map[string]string{"policy_hash": res.PolicyHash})
 	})
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "record the policy of %s", name)
@@ -122,18 +120,18 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 // referred finds a policy, and its cell if it has one.
 func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 	if ref.File != nil {
-		p, err := e.caller.parsePolicy(*ref.File)
+		p, err := e.Caller.ParsePolicy(*ref.File)
 		return p, store.Cell{}, err
 	}
-	c, err := e.findCell(ref.Cell)
+	c, err := e.FindCell(ref.Cell)
 	if err != nil && api.KindOf(err) == api.NotFound && ref.Otherwise != nil {
-		p, err := e.caller.parsePolicy(*ref.Otherwise())
+		p, err := e.Caller.ParsePolicy(*ref.Otherwise())
 		return p, store.Cell{}, err
 	}
 	if err != nil {
 		return nil, c, err
 	}
-	p, err := e.storedPolicy(c.Policy)
+	p, err := e.StoredPolicy(c.Policy)
 	return p, c, err
 }
 
@@ -174,10 +172,10 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		x = p.ExplainPath(q.Path, pathContext(c))
 		x = explainShown(p, c, q.Path, x)
 	case q.Syscall != "":
-		if !(denySet{}).Known(q.Syscall) {
+		if !(caller.DenySet{}).Known(q.Syscall) {
 			return nil, api.Usagef("docs/internals/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
 		}
-		x = p.ExplainSyscall(q.Syscall, denySet{})
+		x = p.ExplainSyscall(q.Syscall, caller.DenySet{})
 	case q.Request != nil:
 		request := *q.Request
 		if q.Body != nil {

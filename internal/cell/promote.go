@@ -14,6 +14,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -49,7 +50,7 @@ const (
 // Promote adds the caches of a cell's accepted state to the cache of its source
 // directory, and the files that tools check themselves to the cache of the home.
 func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.PromoteResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ type sharing struct {
 
 // gather lists the files of the cell's accepted state that may be shared.
 func (p *promotion) gather() error {
-	err := p.e.view(func(tx *store.Tx) (err error) {
+	err := p.e.View(func(tx *store.Tx) (err error) {
 		if p.cell, err = tx.CellByID(p.cell.ID); err != nil {
 			return err
 		}
@@ -141,9 +142,9 @@ func (p *promotion) gather() error {
 		return err
 	}
 	p.res.CheckpointID = p.head.ID
-	m, err := p.e.ws.Manifest(p.head.Layer)
+	m, err := p.e.Workspace.Manifest(p.head.Layer)
 	if err != nil {
-		return layerError(p.head, err)
+		return home.LayerError(p.head, err)
 	}
 	t, ok := m.Area(areaCache)
 	if !ok {
@@ -206,7 +207,7 @@ func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 		return api.Refusef(api.CodeTooLarge, "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
 			"cell %s has more than %d files in its caches", p.cell.Name, maxPromoted)
 	}
-	f := cached{path: name, entry: e, tool: tool.name, home: home, open: p.e.opener(p.cell, p.head, areaCache, name, e)}
+	f := cached{path: name, entry: e, tool: tool.name, home: home, open: p.e.Opener(p.cell, p.head, areaCache, name, e)}
 	p.files = append(p.files, f)
 	return nil
 }
@@ -218,7 +219,7 @@ func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
 	if base != nil {
 		s.result.Source = p.cell.Source
 	}
-	err := p.e.view(func(tx *store.Tx) (err error) {
+	err := p.e.View(func(tx *store.Tx) (err error) {
 		if s.cell, err = tx.Cell(name); err == nil {
 			s.head, err = tx.Checkpoint(s.cell.Head)
 		}
@@ -265,7 +266,7 @@ func (p *promotion) withHome(home *sharing) ([]cached, error) {
 			p.dirs[name] = e
 		}
 		if tool, _, ok := toolOf(name); ok && e.Kind == tree.KindFile && !mine[name] {
-			open := p.e.opener(home.cell, home.head, workspace.AreaWorkspace, name, e)
+			open := p.e.Opener(home.cell, home.head, workspace.AreaWorkspace, name, e)
 			files = append(files, cached{path: name, entry: e, tool: tool.name, open: open, weak: true})
 		}
 		return nil
@@ -274,9 +275,9 @@ func (p *promotion) withHome(home *sharing) ([]cached, error) {
 }
 
 func (e *Engine) sharedTree(at store.Checkpoint) (*tree.Tree, error) {
-	m, err := e.ws.Manifest(at.Layer)
+	m, err := e.Workspace.Manifest(at.Layer)
 	if err != nil {
-		return nil, layerError(at, err)
+		return nil, home.LayerError(at, err)
 	}
 	t, ok := m.Area(workspace.AreaWorkspace)
 	if !ok {
@@ -374,7 +375,7 @@ func (p *promotion) sharedEntry(e tree.Entry) tree.Entry {
 		now.Mode = sharedProgram
 	}
 	if now.MTime == (fsx.Time{}) {
-		now.MTime = fsx.Time{Sec: p.e.now().Unix()}
+		now.MTime = fsx.Time{Sec: p.e.Now().Unix()}
 	}
 	return now
 }
@@ -383,7 +384,7 @@ func (p *promotion) sharedEntry(e tree.Entry) tree.Entry {
 func (p *promotion) open(f cached) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		p.done.Files, p.done.Bytes, p.done.CurrentPath = p.done.Files+1, p.done.Bytes+f.entry.Size, f.path
-		p.e.caller.report(p.done)
+		p.e.Caller.Report(p.done)
 		return f.open()
 	}
 }

@@ -26,7 +26,7 @@ func (p *promotion) carryOut() error {
 		}
 	}
 	failpoint.Hit("promote.sealed")
-	return p.e.store.Update(func(tx *store.Tx) error {
+	return p.e.Store.Update(func(tx *store.Tx) error {
 		for _, s := range p.sharings {
 			if err := p.record(tx, s); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (p *promotion) seal(s *sharing) error {
 			return err
 		}
 	}
-	at, err := p.e.layout(s.cell)
+	at, err := p.e.Layout(s.cell)
 	if err != nil {
 		return err
 	}
@@ -59,12 +59,12 @@ func (p *promotion) seal(s *sharing) error {
 		s.head = session.head
 	}
 	s.next = s.head
-	sealed, err := p.e.ws.Compose(p.ctx, at, s.head.Layer, store.NewID("op"), s.edits)
+	sealed, err := p.e.Workspace.Compose(p.ctx, at, s.head.Layer, store.NewID("op"), s.edits)
 	if err != nil {
 		return err
 	}
 	if !sealed.Unchanged {
-		s.next = p.e.newCheckpoint(s.cell, s.head.ID, kindPromoted, "", sealed)
+		s.next = p.e.NewCheckpoint(s.cell, s.head.ID, kindPromoted, "", sealed)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (p *promotion) begin(s *sharing) error {
 	s.cell = store.Cell{
 		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: sourceCache,
 		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: runtimeNative, MountAt: cachePath,
-		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.now().UTC(),
+		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.Now().UTC(),
 	}
 	if s.base != nil {
 		s.head = s.base.next
@@ -82,17 +82,17 @@ func (p *promotion) begin(s *sharing) error {
 		s.cell.ForkedCell, s.cell.ForkedCheckpoint = s.base.cell.ID, s.head.ID
 		return nil
 	}
-	at, err := p.e.layout(s.cell)
+	at, err := p.e.Layout(s.cell)
 	if err != nil {
 		return err
 	}
-	sealed, _, err := p.e.ws.Import(p.ctx, at, store.NewID("op"), workspace.Source{
+	sealed, _, err := p.e.Workspace.Import(p.ctx, at, store.NewID("op"), workspace.Source{
 		Fill: func(*fsx.Dir) (workspace.OwnerOf, error) { return noOwner, nil },
 	})
 	if err != nil {
 		return err
 	}
-	s.head = p.e.newCheckpoint(s.cell, "", "init", "", sealed)
+	s.head = p.e.NewCheckpoint(s.cell, "", "init", "", sealed)
 	s.made = &s.head
 	s.cell.Head, s.cell.Applied = s.head.ID, s.head.ID
 	return nil
@@ -118,7 +118,7 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 				return err
 			}
 		}
-		if err := p.e.log.Change(tx, s.cell, s.head, op, nil); err != nil {
+		if err := p.e.Evidence.Change(tx, s.cell, s.head, op, nil); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 	if err := tx.PutCell(s.cell); err != nil {
 		return err
 	}
-	return p.e.log.Change(tx, s.cell, s.next, receipt.OpPromote, map[string]string{
+	return p.e.Evidence.Change(tx, s.cell, s.next, receipt.OpPromote, map[string]string{
 		detailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
 		detailFromRoot: p.head.Areas[areaCache].Root,
 		detailFiles:    strconv.FormatInt(s.result.Files, 10), detailBytes: strconv.FormatInt(s.result.Bytes, 10),

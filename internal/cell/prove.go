@@ -85,7 +85,7 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 	s := &receipt.Run{
 		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
 		CheckpointBefore: evidence.Ref(r.before), CheckpointAfter: evidence.Checkpoint(r.after, ""),
-		ChangedFiles: int64(r.rec.Changed), SplitLinks: texts(r.sealed.SplitLinks),
+		ChangedFiles: int64(r.rec.Changed), SplitLinks: quote.AllUTF8(r.sealed.SplitLinks),
 		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: r.rec.ReadOnly,
 		Outcome: receipt.Outcome(r.rec.Outcome), ExitCode: r.rec.ExitCode, Signal: r.rec.Signal, Error: r.errorText,
 		StartedAt: r.rec.StartedAt, FinishedAt: r.rec.FinishedAt,
@@ -133,7 +133,7 @@ func (r *run) requested(network bool, resolve []string) (json.RawMessage, error)
 		resolve = nil
 	}
 	doc := map[string]any{
-		"timeout_us": r.rec.TimeoutUS, "network": text, "resolve": resolve, "grants": texts(r.grants),
+		"timeout_us": r.rec.TimeoutUS, "network": text, "resolve": resolve, "grants": quote.AllUTF8(r.grants),
 		"root": r.rootName(), "tty": r.spec.TTY, "limits": r.spec.Limits.String(),
 	}
 	if r.cache != nil {
@@ -151,7 +151,7 @@ func (r *run) requested(network bool, resolve []string) (json.RawMessage, error)
 func (r *run) rootName() string {
 	switch {
 	case r.spec.System.Root != "":
-		return printable(r.spec.System.Root)
+		return quote.UTF8(r.spec.System.Root)
 	case slices.ContainsFunc(r.areas, func(a workspace.Area) bool { return a.System }):
 		return rootHostOverlay
 	}

@@ -49,7 +49,7 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	repo, err := e.openHost(s.cell.Source)
+	repo, err := e.OpenHost(s.cell.Source)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return nil, refused
 	}
@@ -89,7 +89,7 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 // scratch makes a directory for one publication, which a later gc removes if this
 // process dies.
 func (e *Engine) scratch(id string) (path string, remove func() error, err error) {
-	home, err := fsx.OpenRoot(e.home)
+	home, err := fsx.OpenRoot(e.Path)
 	if err != nil {
 		return "", nil, err
 	}
@@ -97,7 +97,7 @@ func (e *Engine) scratch(id string) (path string, remove func() error, err error
 	if err := home.MkdirAll(name, 0o700); err != nil {
 		return "", nil, errors.Join(err, home.Close())
 	}
-	return e.home + "/" + name, func() error { return errors.Join(home.RemoveAll(name), home.Close()) }, nil
+	return e.Path + "/" + name, func() error { return errors.Join(home.RemoveAll(name), home.Close()) }, nil
 }
 
 // prepare reads the operator's settings, and finds the accepted state.
@@ -112,7 +112,7 @@ func (p *publication) prepare() error {
 		return err
 	}
 	var waiting *undecided
-	err := p.e.store.View(func(tx *store.Tx) (err error) {
+	err := p.e.Store.View(func(tx *store.Tx) (err error) {
 		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (p *publication) findReceipts(tx *store.Tx) error {
 // decisions finds the decision of the cell about each run.
 func (p *publication) decisions() error {
 	for i, r := range p.runs {
-		list, err := p.e.log.Decisions("", r.RunID)
+		list, err := p.e.Evidence.Decisions("", r.RunID)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	}
 	return publish.Prepare(ctx, publish.Options{
 		History: history,
-		ID:      p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.caller.Env, Home: p.e.caller.Home, Settings: p.settings,
+		ID:      p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.Caller.Env, Home: p.e.Caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		Secret: func(path string) (string, bool) {
 			if rule, is := defaults.Match(path, false); is {
@@ -256,7 +256,7 @@ type publishIntent struct {
 // repository as it was.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	in := publishIntent{Repository: p.cell.Source, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
-	if err := p.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
+	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
 		return err
 	}
 	failpoint.Hit("publish.intent")
@@ -293,23 +293,23 @@ func (p *publication) details(w *publish.Work) map[string]string {
 	}
 	text, _ := json.Marshal(receipts) // strings can always be encoded
 	d := map[string]string{
-		"publish_id": p.id, "repository": printable(p.cell.Source), "branch": printable(p.req.Branch), "base": printable(w.Base),
+		"publish_id": p.id, "repository": quote.UTF8(p.cell.Source), "branch": quote.UTF8(p.req.Branch), "base": quote.UTF8(w.Base),
 		"base_commit": w.BaseCommit, "commit": w.Commit, "tree": w.Tree, "signed": w.Signed,
 		"published": p.accepted.ID, "published_root": p.accepted.Root(), "receipts": string(text),
 	}
 	if p.req.Push {
-		d["pushed_to"] = printable(p.remote.Show)
+		d["pushed_to"] = quote.UTF8(p.remote.Show)
 	}
 	return d
 }
 
 // recordPublish states what was published, and ends the intent.
 func (s *session) recordPublish(id string, in publishIntent) error {
-	return s.e.store.Update(func(tx *store.Tx) error {
+	return s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, s.cell, s.head, receipt.OpPublish, in.Details)
+		return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpPublish, in.Details)
 	})
 }
 
@@ -321,7 +321,7 @@ func (s *session) settlePublish(in store.Intent) error {
 	}
 	found, err := publish.BranchCommit(doc.Repository, doc.Branch)
 	if err != nil {
-		s.e.logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
+		s.e.Logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
 	}
 	switch {
 	case found == doc.Commit:

@@ -31,7 +31,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 		return store.ErrNotFound
 	}
 	oldest := line[len(line)-1]
-	t, err := p.e.tree(oldest, workspace.AreaWorkspace)
+	t, err := p.e.Tree(oldest, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (began, e
 	if err != nil {
 		return began{}, err
 	}
-	from, to, err := p.e.trees(before, source, workspace.AreaWorkspace)
+	from, to, err := p.e.Trees(before, source, workspace.AreaWorkspace)
 	if err != nil {
 		return began{}, err
 	}
@@ -86,12 +86,12 @@ func (p *publication) beganWith(path string) began {
 // changes returns the accepted changes of files. The repository in the root of the
 // workspace is no part of them.
 func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
-	theirs, err := p.e.tree(p.accepted, workspace.AreaWorkspace)
+	theirs, err := p.e.Tree(p.accepted, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return p.e.sameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.cell, p.cell}, workspace.AreaWorkspace, path, old, now)
+		return p.e.SameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.cell, p.cell}, workspace.AreaWorkspace, path, old, now)
 	}
 	diff, err := tree.Diff(p.began[0].tree, theirs, tree.DiffOptions{SameBytes: same})
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 		}
 	}
 	var held *aside
-	if err := p.e.view(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.cell); return err }); err != nil {
+	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.cell); return err }); err != nil {
 		return nil, err
 	}
 	var out []publish.Change

@@ -49,7 +49,7 @@ func (p *publication) pullToken(ctx context.Context, f forge.Forge) (*credential
 		if err != nil {
 			return nil, api.Usagef("", "forges: the token of %s: %v", quote.Arg(f.Host), err)
 		}
-		value, err := p.e.caller.reader().Read(ctx, source)
+		value, err := p.e.Caller.Reader().Read(ctx, source)
 		if err == nil {
 			return value, nil
 		}
@@ -87,6 +87,6 @@ func (p *publication) openPull(ctx context.Context, details map[string]string) e
 	}
 	p.result.PullRequest = at
 	more := maps.Clone(details)
-	more["pull_request"] = printable(at)
-	return p.e.store.Update(func(tx *store.Tx) error { return p.e.log.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
+	more["pull_request"] = quote.UTF8(at)
+	return p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
 }

@@ -54,16 +54,16 @@ func Bests() []string {
 
 // BeginRace forks or branches a cell once for each attempt. The caller ends the race with End.
 func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
-	from, err := e.findCell(o.Cell)
+	from, err := e.FindCell(o.Cell)
 	if err != nil {
 		return nil, err
 	}
-	if holder, live := e.supervisor(from); live && o.Accept {
+	if holder, live := e.Supervisor(from); live && o.Accept {
 		return nil, busyError(o.Cell, "race", &store.BusyError{Holder: holder})
 	}
 	e.settleRaces(ctx)
 	r := &Race{e: e, id: store.NewID("race"), intent: raceIntent{Cell: from.Name}}
-	if r.lock, err = e.store.LockCell(ctx, r.id, from.Name, "race", 0); err != nil {
+	if r.lock, err = e.Store.LockCell(ctx, r.id, from.Name, "race", 0); err != nil {
 		return nil, err
 	}
 	if err := r.forkAttempts(ctx, o); err != nil {
@@ -82,7 +82,7 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 		if err != nil {
 			return err
 		}
-		free, err := r.e.namesFree(append(judges(names), names...))
+		free, err := r.e.NamesFree(append(judges(names), names...))
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, n
 		return from, at, err
 	}
 	r.intent.Live = true
-	err = r.e.store.View(func(tx *store.Tx) error {
+	err = r.e.Store.View(func(tx *store.Tx) error {
 		for _, name := range names {
 			c, err := tx.Cell(name)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -43,7 +44,7 @@ func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d
 	var run store.Run
 	var to store.Checkpoint
 	var race *receipt.Race
-	err := r.e.store.View(func(tx *store.Tx) (err error) {
+	err := r.e.Store.View(func(tx *store.Tx) (err error) {
 		if run, err = tx.Run(winner.RunID); err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d
 		return err
 	})
 	if err == nil {
-		err = usable(to)
+		err = home.CheckUsable(to)
 	}
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d
 // statement returns the race as the decision about it records it. Outcomes are
 // those of the recorded runs.
 func (r *Race) statement(tx *store.Tx, d api.RaceDecision) (*receipt.Race, error) {
-	race := &receipt.Race{Best: receipt.Best(d.Best), Judge: recordable(d.Judge), Winner: d.Winner}
+	race := &receipt.Race{Best: receipt.Best(d.Best), Judge: home.Recordable(d.Judge), Winner: d.Winner}
 	for i, a := range d.Attempts {
 		fork := r.attempts[i]
 		out := receipt.Attempt{Number: a.Attempt, CellID: fork.ID, Cell: fork.Name, Outcome: receipt.Outcome(a.Outcome), ExitCode: a.ExitCode, DurationUS: a.DurationUS}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -58,11 +59,11 @@ func (p *pastRace) kept() []string {
 
 // raceToChoose finds the race of which a cell is an attempt, and the attempt's number.
 func (e *Engine) raceToChoose(raced store.Cell, attempt string, whole bool) (past *pastRace, number int, err error) {
-	c, err := e.findCell(attempt)
+	c, err := e.FindCell(attempt)
 	if err != nil {
 		return nil, 0, err
 	}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		past, err = e.pastRaceOf(tx, c, whole)
 		return err
 	})
@@ -79,7 +80,7 @@ func (e *Engine) raceToChoose(raced store.Cell, attempt string, whole bool) (pas
 // finishAttempts finishes runs of attempts that were cut off, so that each attempt that
 // had begun has a receipt. It holds one cell at a time.
 func (e *Engine) finishAttempts(ctx context.Context, req api.ChooseRequest) error {
-	raced, err := e.findCell(req.Cell)
+	raced, err := e.FindCell(req.Cell)
 	if err != nil {
 		return err
 	}
@@ -88,13 +89,13 @@ func (e *Engine) finishAttempts(ctx context.Context, req api.ChooseRequest) erro
 	if err != nil {
 		return err
 	}
-	if _, busy := e.store.CellHolder(past.id); busy {
+	if _, busy := e.Store.CellHolder(past.id); busy {
 		return &api.Error{
 			Kind: api.Busy, Code: api.CodeBusy, Message: fmt.Sprintf("the race that %s belongs to is under way", req.Attempt),
 			Hint: "choose when it has ended",
 		}
 	}
-	anyone := e.caller
+	anyone := e.Caller
 	anyone.Expect = nil // the revision that the caller expects is that of the raced cell
 	for _, a := range past.attempts {
 		if !a.unfinished || a.now.Name == "" {
@@ -158,14 +159,14 @@ func (s *session) chosen(winner *receipt.Run) (id string, err error) {
 		return "", nil
 	}
 	var has bool
-	err = s.e.store.View(func(tx *store.Tx) (err error) {
-		has, err = inLineage(tx, winner.CheckpointAfter.ID, s.head.ID)
+	err = s.e.Store.View(func(tx *store.Tx) (err error) {
+		has, err = home.InLineage(tx, winner.CheckpointAfter.ID, s.head.ID)
 		return err
 	})
 	if err != nil || !has {
 		return "", err
 	}
-	list, err := s.e.log.Decisions(s.cell.ID, winner.RunID)
+	list, err := s.e.Evidence.Decisions(s.cell.ID, winner.RunID)
 	for _, d := range list {
 		if d.Race != nil && d.Result == accepted {
 			id = d.DecisionID
@@ -177,13 +178,13 @@ func (s *session) chosen(winner *receipt.Run) (id string, err error) {
 // Races returns the races of a cell of which some of its forks are attempts, in the
 // order of these forks. Forks that are no attempts are left out.
 func (e *Engine) Races(_ context.Context, cell string, forks []string) ([]api.PastRace, error) {
-	raced, err := e.findCell(cell)
+	raced, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	races := []api.PastRace{}
 	known := map[string]bool{}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		for _, name := range forks {
 			c, err := tx.Cell(name)
 			if errors.Is(err, store.ErrNotFound) || err == nil && (known[c.ID] || c.ForkedCell != raced.ID) {
@@ -214,7 +215,7 @@ func (e *Engine) Races(_ context.Context, cell string, forks []string) ([]api.Pa
 }
 
 func (e *Engine) pastInfo(tx *store.Tx, raced store.Cell, p *pastRace) (api.PastRace, error) {
-	_, busy := e.store.CellHolder(p.id)
+	_, busy := e.Store.CellHolder(p.id)
 	info := api.PastRace{RaceID: p.id, CheckpointID: p.base, Open: raced.Head == p.base && !busy, Judge: append([]string{}, p.judge...), Attempts: p.infos()}
 	here, err := lineageSet(tx, raced.Head)
 	for i, a := range p.attempts {

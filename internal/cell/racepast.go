@@ -108,7 +108,7 @@ func (e *Engine) raceFork(st store.Statement) (*receipt.Change, error) {
 	if st.Kind != evidence.KindCell {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	env, err := e.log.Envelope(st.Seq)
+	env, err := e.Evidence.Envelope(st.Seq)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (e *Engine) raceRun(tx *store.Tx, cellID string) (r *receipt.Run, unfinishe
 	if err != nil {
 		return nil, false, fmt.Errorf("receipt of %s: %w", runs[0].ID, err)
 	}
-	env, err := e.log.Envelope(st.Seq)
+	env, err := e.Evidence.Envelope(st.Seq)
 	if err != nil {
 		return nil, false, err
 	}
@@ -258,7 +258,7 @@ func (e *Engine) scoreOf(judge *receipt.Run, whole bool) (*float64, error) {
 		return nil, nil //nolint:nilnil // no score
 	}
 	if !whole {
-		end, cut, err := e.store.BlobEnd(judge.Logs[i].SHA256, score.MaxLine)
+		end, cut, err := e.Store.BlobEnd(judge.Logs[i].SHA256, score.MaxLine)
 		return score.OfEnd(end, cut), err
 	}
 	log, err := e.openLog(judge.Logs[i].SHA256)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -22,12 +23,12 @@ import (
 // Accepted returns the newest state of a cell up to which everything is accepted, the
 // states of the source that it contains, and which of the given roots it contains.
 func (e *Engine) Accepted(_ context.Context, cell string, roots []string) (*api.AcceptedState, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}, Contains: []string{}, Origins: []string{}}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		head, err := tx.Checkpoint(c.Head)
 		if err != nil {
 			return err
@@ -64,7 +65,7 @@ func (e *Engine) originsOf(tx *store.Tx, c store.Cell) ([]string, error) {
 	origins := []string{}
 	for c.ForkedCell != "" {
 		parent, err := tx.CellByID(c.ForkedCell)
-		if err != nil || !e.caller.sees(parent.LastName) {
+		if err != nil || !e.Caller.MaySee(parent.LastName) {
 			return origins, err
 		}
 		origins, c = append(origins, parent.ID), parent
@@ -94,12 +95,12 @@ func sourcesIn(tx *store.Tx, line []store.Checkpoint) ([]string, error) {
 // SourceRoots returns the roots of states that the source of a cell has had, the newest
 // first: at the last apply or refresh, and before it as far as is known.
 func (e *Engine) SourceRoots(_ context.Context, cell string) ([]string, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	var roots []string
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		states, err := e.pastSources(tx, c)
 		for _, s := range states {
 			roots = append(roots, s.Root())
@@ -115,7 +116,7 @@ const maxPast = 256
 // pastSources returns the states that the source of a cell has had, the newest first. The
 // last one is the first state of the cell.
 func (e *Engine) pastSources(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
-	first, err := e.findCheckpoint(tx, c, "base")
+	first, err := e.FindCheckpoint(tx, c, "base")
 	if err != nil {
 		return nil, err
 	}
@@ -152,15 +153,15 @@ func sourceStates(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
 // those that the fork contains. The fork begins at the newest state of the directory
 // among them: what the directory got after that is the directory's own.
 func (e *Engine) ForkMirror(ctx context.Context, from, name string, roots []string) error {
-	if err := checkName("cell", name); err != nil {
+	if err := home.CheckName("cell", name); err != nil {
 		return err
 	}
-	c, err := e.findCell(from)
+	c, err := e.FindCell(from)
 	if err != nil {
 		return err
 	}
 	var at *store.Checkpoint
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		states, err := e.pastSources(tx, c)
 		if i := slices.IndexFunc(states, func(s store.Checkpoint) bool { return slices.Contains(roots, s.Root()) }); i >= 0 {
 			at = &states[i]
@@ -192,7 +193,7 @@ func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, re
 		return nil, err
 	}
 	defer s.release()
-	if err := s.receive(e.withProgress(ctx), state, open); err != nil {
+	if err := s.receive(e.WithProgress(ctx), state, open); err != nil {
 		return nil, err
 	}
 	return s.apply(ctx, req)
@@ -206,14 +207,14 @@ func (e *Engine) Receive(ctx context.Context, cell string, state api.ReceiveRequ
 		return err
 	}
 	defer s.release()
-	return s.receive(e.withProgress(ctx), state, open)
+	return s.receive(e.WithProgress(ctx), state, open)
 }
 
 func (s *session) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
 	var first, applied store.Checkpoint
 	var source *store.Checkpoint
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		if first, err = s.e.findCheckpoint(tx, s.cell, "base"); err != nil {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
+		if first, err = s.e.FindCheckpoint(tx, s.cell, "base"); err != nil {
 			return err
 		}
 		states, err := sourceStates(tx, s.cell)
@@ -258,7 +259,7 @@ func (s *session) hasReceived(state api.ReceiveRequest, first store.Checkpoint, 
 // contains the given state of the source, if any: the mirror need not have what lies
 // between. Its layer is based on the last applied state, which is similar.
 func (s *session) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
-	was, err := s.e.tree(applied, workspace.AreaWorkspace)
+	was, err := s.e.Tree(applied, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -276,7 +277,7 @@ func (s *session) takeReceived(ctx context.Context, src *openedSource, root stri
 	}
 	if root != "" && next.Root() != root {
 		return &api.Error{
-			Kind: api.Refused, Code: api.CodeProtocol, Message: "the archive from the daemon is not the state " + printable(root) + " that it names",
+			Kind: api.Refused, Code: api.CodeProtocol, Message: "the archive from the daemon is not the state " + quote.UTF8(root) + " that it names",
 			Hint: "nothing was changed; try again, and do not trust that daemon if it happens again",
 		}
 	}
@@ -298,6 +299,6 @@ func (s *session) takeReceived(ctx context.Context, src *openedSource, root stri
 		}
 		moved := s.cell
 		moved.Head = next.ID
-		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, details)
+		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, details)
 	})
 }

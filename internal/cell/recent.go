@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -12,11 +13,11 @@ import (
 // and the states that its forks began with, parents first. Forks that the caller does
 // not see are left out.
 func (e *Engine) RecentStates(_ context.Context, name string, limit int) (nodes []api.GraphNode, err error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		states, err := tx.NewestCheckpoints(c.ID, limit)
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (e *Engine) forkPoints(tx *store.Tx, c store.Cell) (map[string][]string, er
 	cells, err := tx.Cells(false)
 	points := map[string][]string{}
 	for _, fork := range cells {
-		if fork.ForkedCell == c.ID && !isShared(fork) && (e.caller.Sees == nil || e.caller.Sees(fork.Name)) {
+		if fork.ForkedCell == c.ID && !isShared(fork) && (e.Caller.Sees == nil || e.Caller.Sees(fork.Name)) {
 			points[fork.ForkedCheckpoint] = append(points[fork.ForkedCheckpoint], fork.Name)
 		}
 	}
@@ -99,13 +100,13 @@ func (e *Engine) atState(cell, checkpoint, p string) (c store.Cell, cleaned stri
 	if cleaned, err = cellPath(p); err != nil {
 		return c, "", err
 	}
-	if c, err = e.findCell(cell); err != nil {
+	if c, err = e.FindCell(cell); err != nil {
 		return c, "", err
 	}
-	err = e.view(func(tx *store.Tx) error {
-		s, err := e.findCheckpoint(tx, c, checkpoint)
+	err = e.View(func(tx *store.Tx) error {
+		s, err := e.FindCheckpoint(tx, c, checkpoint)
 		if err == nil {
-			err = usable(s)
+			err = home.CheckUsable(s)
 		}
 		c.Head = s.ID
 		return err

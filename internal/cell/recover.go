@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
 // Recover makes the database again from the signed log and the layers, as
-// evidence.Log.Recover does.
+// evidence.Evidence.Recover does.
 func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult, error) {
-	lock, err := e.store.LockHome(true)
+	lock, err := e.Store.LockHome(true)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +24,7 @@ func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResu
 	if err := e.refuseBusy(); err != nil {
 		return nil, err
 	}
-	return e.log.Recover(ctx, acceptLoss)
+	return e.Evidence.Recover(ctx, acceptLoss)
 }
 
 // lockPrefix is the prefix of the names of the cells' locks in the home.
@@ -37,7 +38,7 @@ const lockPrefix = "cell-"
 //
 // The database may be lost, so the locks themselves are examined.
 func (e *Engine) refuseBusy() error {
-	dir, err := e.store.Dir().OpenDir("locks")
+	dir, err := e.Store.Dir().OpenDir("locks")
 	if err != nil {
 		return fmt.Errorf("look at the locks: %w", err)
 	}
@@ -54,11 +55,11 @@ func (e *Engine) refuseBusy() error {
 		if !ok {
 			continue
 		}
-		h, held := e.store.CellHolder(id)
+		h, held := e.Store.CellHolder(id)
 		if !held {
 			continue
 		}
-		err := atWork(e.log.LastName(id), h)
+		err := atWork(e.Evidence.LastName(id), h)
 		if first == nil {
 			first = err
 		} else {
@@ -78,7 +79,7 @@ func atWork(name string, h store.Holder) *api.Error {
 	if h.PID > 0 {
 		out.Hint = fmt.Sprintf("wait for process %d, or end it", h.PID)
 	}
-	if h.What == heldByStart {
+	if h.What == home.HeldByStart {
 		what = fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
 		out.Code = codeLive
 		// Without a database no other command knows the cell's name; the supervisor

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -29,7 +30,7 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 	if err := s.checkRefresh(req); err != nil {
 		return nil, err
 	}
-	ctx = e.withProgress(ctx)
+	ctx = e.WithProgress(ctx)
 	res := &api.RefreshResult{Cell: s.cell.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
 	if s.cell.Live == s.cell.Source {
 		return s.refreshLive(ctx, res)
@@ -62,13 +63,13 @@ func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	a, b, err := s.e.trees(from, s.head, workspace.AreaWorkspace)
+	a, b, err := s.e.Trees(from, s.head, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := tree.Diff(a, b, tree.DiffOptions{})
 	for _, ch := range changes {
-		res.Changed = append(res.Changed, note(ch.Path, string(ch.Kind)))
+		res.Changed = append(res.Changed, home.PathNote(ch.Path, string(ch.Kind)))
 	}
 	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
 	return res, longPath(s.cell, err)
@@ -76,14 +77,14 @@ func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api
 
 func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
 	var base store.Checkpoint
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		base, err = s.refreshBase(tx, req.BasedOn)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	baseTree, headTree, err := s.e.trees(base, s.head, workspace.AreaWorkspace)
+	baseTree, headTree, err := s.e.Trees(base, s.head, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -109,10 +110,10 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 		return api.WithHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
 	}
 	for _, c := range m.chosen {
-		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+		res.Chosen = append(res.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
 	for _, op := range m.ops {
-		res.Changed = append(res.Changed, note(op.Path, opJSON(op).Change))
+		res.Changed = append(res.Changed, home.PathNote(op.Path, opJSON(op).Change))
 	}
 	if err := s.takeSource(ctx, src, base, baseTree, m.ops); err != nil {
 		return err
@@ -165,14 +166,14 @@ func (s *session) openSource(ctx context.Context, req api.RefreshRequest, base *
 		defer f.Close()
 		return s.unpack(ctx, s.at, f)
 	}
-	dir, err := s.e.openHost(s.cell.Source)
+	dir, err := s.e.OpenHost(s.cell.Source)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return nil, refused
 	}
 	if err != nil {
 		return nil, api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
 	}
-	now, report, err := s.e.ws.Scan(ctx, s.at, dir, base)
+	now, report, err := s.e.Workspace.Scan(ctx, s.at, dir, base)
 	if err != nil {
 		dir.Close()
 		return nil, importError(s.cell, err)
@@ -206,12 +207,12 @@ func (s *session) takeSource(ctx context.Context, src *openedSource, base store.
 		for _, op := range ops {
 			edits = append(edits, s.e.edit(s.cell, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
 		}
-		sealed, err := s.e.ws.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), edits)
+		sealed, err := s.e.Workspace.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), edits)
 		if err != nil {
 			return fmt.Errorf("seal the refreshed state: %w", err)
 		}
 		if !sealed.Unchanged {
-			next = s.e.newCheckpoint(s.cell, s.head.ID, kindRefresh, "", sealed)
+			next = s.e.NewCheckpoint(s.cell, s.head.ID, kindRefresh, "", sealed)
 			next.Source = applied.ID
 		}
 	}
@@ -233,7 +234,7 @@ func (s *session) takeSource(ctx context.Context, src *openedSource, base store.
 		if err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
+		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
 	})
 }
 

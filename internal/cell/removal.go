@@ -32,13 +32,13 @@ func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Durati
 // removeHeld removes cells that are held. also runs in the same transaction. race is
 // the id of the race that they belong to, if any.
 func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) error) error {
-	lock, err := e.store.LockHome(false)
+	lock, err := e.Store.LockHome(false)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
 	var paused []*store.Pause
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		paused = nil
 		for _, s := range held {
 			paused = append(paused, s.cell.Paused)
@@ -46,7 +46,7 @@ func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) e
 			if err := tx.PutCell(s.cell); err != nil {
 				return err
 			}
-			if err := e.log.Change(tx, s.cell, s.head, receipt.OpRemove, raceDetail(race)); err != nil {
+			if err := e.Evidence.Change(tx, s.cell, s.head, receipt.OpRemove, raceDetail(race)); err != nil {
 				return err
 			}
 		}
@@ -147,22 +147,22 @@ func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(
 // endLive stops a cell of a race if it is live.
 func (e *Engine) endLive(ctx context.Context, f raceFork) error {
 	c := store.Cell{ID: f.ID, Name: f.Name}
-	if _, live := e.supervisor(c); !live {
+	if _, live := e.Supervisor(c); !live {
 		return nil
 	}
-	_, err := e.client(c).Stop(ctx, -1)
+	_, err := e.Client(c).Stop(ctx, -1)
 	return err
 }
 
 // settleRaces removes the cells of races whose process died. A failure is not one of
 // the present command: it is logged, and the next command tries again.
 func (e *Engine) settleRaces(ctx context.Context) {
-	if e.store == nil {
+	if e.Store == nil {
 		return
 	}
 	races, err := e.racesUnderWay()
 	for _, in := range races {
-		lock, busy := e.store.LockCell(ctx, in.ID, "", "clean up", 0)
+		lock, busy := e.Store.LockCell(ctx, in.ID, "", "clean up", 0)
 		if busy != nil {
 			continue // it is under way
 		}
@@ -170,12 +170,12 @@ func (e *Engine) settleRaces(ctx context.Context) {
 		lock.Unlock()
 	}
 	if err != nil {
-		e.logger.Warn("cells of a race whose process died could not be removed", "error", err)
+		e.Logger.Warn("cells of a race whose process died could not be removed", "error", err)
 	}
 }
 
 func (e *Engine) racesUnderWay() (races []store.Intent, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		all, err := tx.Intents("")
 		races = slices.DeleteFunc(all, func(in store.Intent) bool { return in.Kind != store.IntentRace })
 		return err
@@ -198,10 +198,10 @@ func (e *Engine) settleRace(ctx context.Context, id string) error {
 	if err := json.Unmarshal(races[at].Doc, &in); err != nil {
 		return fmt.Errorf("intent %s: %w", id, err)
 	}
-	e.logger.Info("remove the cells of a race whose process died", "cell", in.Cell, "race", id)
+	e.Logger.Info("remove the cells of a race whose process died", "cell", in.Cell, "race", id)
 	stay, err := e.removeForks(ctx, id, in, e.adopted)
 	if len(stay) > 0 {
-		e.logger.Info("cells of that race stay: they were used since", "cells", strings.Join(stay, " "))
+		e.Logger.Info("cells of that race stay: they were used since", "cells", strings.Join(stay, " "))
 	}
 	return err
 }
@@ -209,7 +209,7 @@ func (e *Engine) settleRace(ctx context.Context, id string) error {
 // adopted reports whether a cell of a race was used for anything else since: then it
 // is no longer the race's to remove.
 func (e *Engine) adopted(f raceFork) (used bool, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.Runs(f.ID)
 		used = len(runs) > 1 || len(runs) == 1 && runs[0].Decision != pending
 		return err

@@ -28,12 +28,12 @@ type KeyedRequest struct {
 // was recorded before, and not forgotten since. Another content with the same key
 // is refused.
 func (e *Engine) BeginRequest(_ context.Context, k KeyedRequest) (q store.Request, known bool, err error) {
-	err = e.store.Update(func(tx *store.Tx) error {
+	err = e.Store.Update(func(tx *store.Tx) error {
 		secret, err := tx.Secret("requests")
 		if err != nil {
 			return err
 		}
-		now := e.now().UTC()
+		now := e.Now().UTC()
 		if err := tx.DropRequestsBefore(now.Add(-keepRequests)); err != nil {
 			return err
 		}
@@ -64,23 +64,23 @@ func (e *Engine) BeginRequest(_ context.Context, k KeyedRequest) (q store.Reques
 // undone may have been seen, so its id is not used again.
 func (e *Engine) RenewRun(_ context.Context, q *store.Request) error {
 	q.RunID = store.NewID("run")
-	return e.store.Update(func(tx *store.Tx) error { return tx.RenewRun(q.ID, q.RunID) })
+	return e.Store.Update(func(tx *store.Tx) error { return tx.RenewRun(q.ID, q.RunID) })
 }
 
 // AnswerRequest keeps the answer to a request.
 func (e *Engine) AnswerRequest(_ context.Context, id string, answer []byte) error {
-	return e.store.Update(func(tx *store.Tx) error { return tx.AnswerRequest(id, answer) })
+	return e.Store.Update(func(tx *store.Tx) error { return tx.AnswerRequest(id, answer) })
 }
 
 // ForgetRequest forgets a request that had no effect.
 func (e *Engine) ForgetRequest(_ context.Context, id string) error {
-	return e.store.Update(func(tx *store.Tx) error { return tx.DropRequest(id) })
+	return e.Store.Update(func(tx *store.Tx) error { return tx.DropRequest(id) })
 }
 
 // RequestEffects returns what a request did, from the signed statements.
 func (e *Engine) RequestEffects(_ context.Context, id string) (entries []api.LogEntry, err error) {
 	var effects []store.Statement
-	err = e.view(func(tx *store.Tx) (err error) {
+	err = e.View(func(tx *store.Tx) (err error) {
 		effects, err = tx.Effects(id)
 		return err
 	})

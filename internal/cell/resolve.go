@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -62,7 +63,7 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 		}
 	}
 	a.spec = driver.Spec{
-		Hostname: c.Name, FullName: e.caller.git().Name, ReadOnly: shown, Command: driver.Command{
+		Hostname: c.Name, FullName: e.Caller.GitUser().Name, ReadOnly: shown, Command: driver.Command{
 			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: driver.WindowSize(req.Size),
 		},
 	}
@@ -90,7 +91,7 @@ func (e *Engine) checkGrants(a *resolved, c store.Cell) error {
 		return err
 	}
 	for _, p := range a.spec.ReadOnly {
-		real, err := realPath(p)
+		real, err := fsx.RealPath(p)
 		if err != nil {
 			return api.Usagef("", "--ro %s: %v", quote.Path(p), err)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -30,7 +31,9 @@ type resolved struct {
 
 // inWorkspace reports whether a listed path is in the workspace, which covers the
 // path of the host.
-func (a *resolved) inWorkspace(listed string) bool { return a.inside != "" && within(listed, a.inside) }
+func (a *resolved) inWorkspace(listed string) bool {
+	return a.inside != "" && fsx.Within(listed, a.inside)
+}
 
 // take adds a path of the host that the policy lists, and checks its grant. With
 // the operator's root file system, read-only paths come from there.
@@ -43,7 +46,7 @@ func (a *resolved) take(listed string, write bool, root string) error {
 		return api.Refusef(api.CodePolicyPath, "take it out of the policy", "the policy lists %s: %v", quote.Path(listed), err)
 	}
 	needed, err := a.grants.path(listed, real, write)
-	if needed && !isLink(listed) {
+	if needed && !fsx.IsLink(listed) {
 		a.shown = append(a.shown, shownDir{target: listed, real: real})
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -25,7 +27,7 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	var r store.Run
 	var part bool
 	var to store.Checkpoint
-	err = e.store.View(func(tx *store.Tx) (err error) {
+	err = e.Store.View(func(tx *store.Tx) (err error) {
 		if run == "" {
 			if to, err = s.stateBeforeCaptured(tx); to.ID != "" || err != nil {
 				return err
@@ -80,12 +82,12 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 	}
 	var to store.Checkpoint
 	var first *store.Run
-	err = e.store.View(func(tx *store.Tx) (err error) {
+	err = e.Store.View(func(tx *store.Tx) (err error) {
 		if req.Checkpoint != "" {
-			to, err = e.findCheckpoint(tx, s.cell, req.Checkpoint)
+			to, err = e.FindCheckpoint(tx, s.cell, req.Checkpoint)
 			return err
 		}
-		r, err := e.findRun(tx, s.cell, req.Run)
+		r, err := e.FindRun(tx, s.cell, req.Run)
 		if err != nil {
 			return err
 		}
@@ -150,7 +152,7 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 			return nil
 		}
 		s.cell.Head = to.ID
-		return s.e.log.Change(tx, s.cell, to, receipt.OpRestore, map[string]string{"reason": printable(reason), detailLeft: res.Left})
+		return s.e.Evidence.Change(tx, s.cell, to, receipt.OpRestore, map[string]string{"reason": quote.UTF8(reason), detailLeft: res.Left})
 	})
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 // mayMoveBack returns the runs that a move to a state undoes. It refuses a state that
 // was freed, and a caller who may not leave accepted work.
 func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
-	if err := usable(to); err != nil {
+	if err := home.CheckUsable(to); err != nil {
 		return nil, err
 	}
 	undone, err := s.undone(to, first)
@@ -172,7 +174,7 @@ func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Ru
 		if decisionIn(s.cell, r) != accepted {
 			continue
 		}
-		if err := s.e.caller.mayDecide("leaving work that was accepted"); err != nil {
+		if err := s.e.Caller.MayDecide("leaving work that was accepted"); err != nil {
 			return nil, err
 		}
 	}
@@ -187,7 +189,7 @@ const detailLeft = "left"
 // in the new one.
 func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	var out []store.Run
-	err := s.e.store.View(func(tx *store.Tx) error {
+	err := s.e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.Runs(s.cell.ID)
 		if err != nil {
 			return err

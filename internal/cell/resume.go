@@ -51,7 +51,7 @@ func (e *Engine) pausedMoment(ctx context.Context, c store.Cell) (m pausedMoment
 	if c.Paused == nil {
 		return m, notStarted(c, "")
 	}
-	m.pause, m.image = c.Paused, e.images().Image(memory.Paused(c.Paused.RunID))
+	m.pause, m.image = c.Paused, e.Images().Image(memory.Paused(c.Paused.RunID))
 	if err = m.image.Verify(ctx, m.pause.Image); err == nil {
 		err = e.signedPause(c)
 	}
@@ -103,7 +103,7 @@ func (e *Engine) resumePaused(ctx context.Context, req api.ResumeRequest) (*api.
 	if err := e.openLate(); err != nil {
 		return nil, err
 	}
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (e *Engine) withoutMemory(c store.Cell) (m pausedMoment, err error) {
 	}
 	m.pause = c.Paused
 	var r store.Run
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		r, err = tx.Run(c.Paused.RunID)
 		return err
 	})
@@ -259,7 +259,7 @@ func (s *session) sameFiles(ctx context.Context, m pausedMoment) error {
 		return err
 	}
 	var r store.Run
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		r, err = tx.Run(m.pause.RunID)
 		return err
 	})
@@ -281,7 +281,7 @@ func resumeError(c store.Cell, err error) error {
 func (l *liveRun) resumed(p *store.Pause) error {
 	e := l.r.e
 	failpoint.Hit("resume.ready")
-	err := e.store.Update(func(tx *store.Tx) error { return l.r.endPause(tx, receipt.OpResume) })
+	err := e.Store.Update(func(tx *store.Tx) error { return l.r.endPause(tx, receipt.OpResume) })
 	if err != nil {
 		l.r.cell.Paused = p
 		return err

@@ -7,6 +7,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -21,7 +23,7 @@ const kindRewound = "rewound"
 // its run ends with a receipt. What the cell leaves is kept until gc. The cell is not
 // started again.
 func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.RewindResult, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
 	s := &session{e: e, cell: c}
 	var to store.Checkpoint
-	err := e.store.View(func(tx *store.Tx) (err error) {
+	err := e.Store.View(func(tx *store.Tx) (err error) {
 		if s.head, err = tx.Checkpoint(c.Head); err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
 func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
 	var first, to store.Checkpoint
 	var held *aside
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if to, err = tx.Checkpoint(turn.CheckpointID); err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, 
 	if err != nil || held == nil || first.ID == to.ID {
 		return to, err
 	}
-	if err := usable(to); err != nil {
+	if err := home.CheckUsable(to); err != nil {
 		return to, err
 	}
 	edits, err := s.withoutAside(first, to, held)
@@ -106,23 +108,23 @@ func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, 
 		return to, err
 	}
 	for _, ed := range edits {
-		res.SetAside = append(res.SetAside, printable(ed.Path))
+		res.SetAside = append(res.SetAside, quote.UTF8(ed.Path))
 	}
 	next, err := s.derive(ctx, to, kindRewound, edits)
 	if err != nil || next.ID == to.ID {
 		return to, err
 	}
-	return next, s.e.store.Update(func(tx *store.Tx) error {
+	return next, s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCheckpoint(next); err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, s.cell, next, receipt.OpCheckpoint, map[string]string{evidence.DetailLive: turn.RunID})
+		return s.e.Evidence.Change(tx, s.cell, next, receipt.OpCheckpoint, map[string]string{evidence.DetailLive: turn.RunID})
 	})
 }
 
 // withoutAside returns the edits that take the changes of control files back.
 func (s *session) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
-	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
+	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,7 @@ func (s *session) withoutAside(from, to store.Checkpoint, held *aside) ([]worksp
 	var edits []workspace.Edit
 	removed := "\x00"
 	for _, ch := range changes {
-		if aside, _ := held.has(ch.Path, isDirChange(ch)); !aside || strings.HasPrefix(ch.Path, removed+"/") {
+		if aside, _ := held.has(ch.Path, home.IsDirChange(ch)); !aside || strings.HasPrefix(ch.Path, removed+"/") {
 			continue
 		}
 		if ch.Old == nil {

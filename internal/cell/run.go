@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
@@ -95,18 +96,18 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 		return r.result(), err
 	}
 	res := r.result()
-	e.logger.Debug("run", "cell", res.Cell, "run", res.RunID, "outcome", res.Outcome, "decision", res.Decision, "timings", res.Timings)
+	e.Logger.Debug("run", "cell", res.Cell, "run", res.RunID, "outcome", res.Outcome, "decision", res.Decision, "timings", res.Timings)
 	return res, r.startError
 }
 
 // Plan resolves the controls of a run without running it.
 func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	var head store.Checkpoint
-	err = e.view(func(tx *store.Tx) (err error) {
+	err = e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
 		return err
 	})
@@ -135,7 +136,7 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 	}
 	return &api.RunPlan{
 		Cache: cache,
-		Cell:  c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
+		Cell:  c.Name, Args: home.Recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
 		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: wanted.policy.Digest(), Grants: append([]string{}, wanted.grants.recorded()...), Degraded: append(append([]string{}, wanted.notes...), controls.Degraded...), Controls: api.Controls(controls),
 	}, nil

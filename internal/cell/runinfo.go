@@ -13,7 +13,7 @@ import (
 // RunInfo describes one run, by its whole id.
 func (e *Engine) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 	var info api.RunInfo
-	err := e.view(func(tx *store.Tx) error {
+	err := e.View(func(tx *store.Tx) error {
 		r, err := tx.Run(id)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID str
 		}
 		cellID = c.ID
 	}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		runs, err := list(tx, cellID, limit+1)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID str
 		}
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) && e.store == nil {
+	if errors.Is(err, store.ErrNotFound) && e.Store == nil {
 		err = nil
 	}
 	return infos, next, err

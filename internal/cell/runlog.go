@@ -19,7 +19,7 @@ func (e *Engine) RunLog(ctx context.Context, id string, stderr, follow bool, w i
 	}
 	var r store.Run
 	var c store.Cell
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := e.View(func(tx *store.Tx) (err error) {
 		if r, err = tx.Run(id); err == nil {
 			c, err = tx.CellByID(r.CellID)
 		}

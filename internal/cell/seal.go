@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -21,7 +22,7 @@ import (
 func (r *run) seal(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.SealUS = since(begin) }()
-	if err := errors.Join(r.relockHome(), r.e.store.MakeRoom()); err != nil {
+	if err := errors.Join(r.relockHome(), r.e.Store.MakeRoom()); err != nil {
 		return err
 	}
 	r.noteUncovered()
@@ -63,7 +64,7 @@ func (r *run) take(sealed workspace.Sealed) {
 	r.sealed = sealed
 	r.rec.Changed = sealed.Changed
 	if !sealed.Unchanged {
-		r.after = r.e.newCheckpoint(r.cell, r.before.ID, "run", r.rec.ID, sealed)
+		r.after = r.e.NewCheckpoint(r.cell, r.before.ID, "run", r.rec.ID, sealed)
 	}
 	r.rec.After = r.after.ID
 }
@@ -90,8 +91,8 @@ func (r *run) unsealable(bad *workspace.UnsealableError) {
 // decision of this process is dropped.
 func (r *run) noteOutcome() {
 	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
-	if err := r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
-		r.e.logger.Warn("the outcome of a run is not recorded", "cell", r.cell.Name, "run", r.rec.ID, "error", err)
+	if err := r.e.Store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
+		r.e.Logger.Warn("the outcome of a run is not recorded", "cell", r.cell.Name, "run", r.rec.ID, "error", err)
 	}
 }
 
@@ -117,7 +118,7 @@ func (r *run) noteUncovered() {
 	if len(paths) == 0 {
 		return
 	}
-	r.degrade("left-out files changed during the run, and may have been seen", texts(paths))
+	r.degrade("left-out files changed during the run, and may have been seen", quote.AllUTF8(paths))
 }
 
 // degrade notes a degradation with some of the names that it concerns.
@@ -163,14 +164,14 @@ func (r *run) noteLiveChanges() {
 // controlChanges lists the control files that differ between two states, and the
 // left-out paths that their repositories track.
 func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []string, err error) {
-	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
+	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
 	}
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)
-		if _, is := controlFile(ch.Path, isDirChange(ch)); is {
+		if _, is := controlFile(ch.Path, home.IsDirChange(ch)); is {
 			control = append(control, quote.Path(ch.Path))
 		}
 		return nil

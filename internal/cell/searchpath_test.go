@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -46,7 +47,7 @@ func TestSearchPath(t *testing.T) {
 		if p == nil {
 			p = policy.Default()
 		}
-		e := New(Config{Caller: Caller{Env: []string{"PATH=" + k.path}}})
+		e := New(Config{Caller: caller.Caller{Env: []string{"PATH=" + k.path}}})
 		req := runRequest{RunRequest: api.RunRequest{RunOptions: api.RunOptions{Root: api.Text(k.root)}}}
 		if got := e.searchPath(p, req, k.shown); got != k.want {
 			t.Errorf("%s: %s, want %s", name, got, k.want)

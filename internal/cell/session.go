@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -46,18 +47,18 @@ func (s *session) read(tx *store.Tx) (err error) {
 // reload reads the cell again: another process may have changed it before this one
 // got the lock.
 func (s *session) reload() error {
-	err := s.e.store.View(s.read)
+	err := s.e.Store.View(s.read)
 	if err != nil {
 		return fmt.Errorf("read cell %s: %w", s.cell.LastName, err)
 	}
-	s.at, err = s.e.layout(s.cell)
+	s.at, err = s.e.Layout(s.cell)
 	return err
 }
 
 // unlockHome allows deletions while a long command runs: the record of the run
 // protects what it needs. The key may be replaced meanwhile, too.
 func (s *session) unlockHome() {
-	s.e.log.ForgetKey()
+	s.e.Evidence.ForgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
@@ -66,15 +67,15 @@ func (s *session) relockHome() (err error) {
 	if s.homeLock != nil {
 		return nil
 	}
-	s.homeLock, err = s.e.store.LockHome(false)
+	s.homeLock, err = s.e.Store.LockHome(false)
 	return err
 }
 
 func (s *session) release() {
 	// Restore the reserve of disk space as far as there is room. If that fails, the
 	// finished operation is still a success.
-	if err := s.e.store.TakeReserve(); err != nil {
-		s.e.logger.Warn("no disk space for the reserve", "error", err)
+	if err := s.e.Store.TakeReserve(); err != nil {
+		s.e.Logger.Warn("no disk space for the reserve", "error", err)
 	}
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
@@ -107,7 +108,7 @@ func (s *session) catchUp(ctx context.Context) error {
 	if err != nil || next == nil {
 		return err
 	}
-	err = s.e.store.Update(func(tx *store.Tx) error {
+	err = s.e.Store.Update(func(tx *store.Tx) error {
 		s.cell.Head = next.ID
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
@@ -132,21 +133,21 @@ type drifted struct {
 // drift seals a live directory if it differs from a state, and returns nil if it
 // does not. Nothing is recorded yet.
 func (s *session) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
-	sealed, err := s.e.ws.Drift(ctx, s.at, at.Layer, store.NewID("op"))
+	sealed, err := s.e.Workspace.Drift(ctx, s.at, at.Layer, store.NewID("op"))
 	if err != nil {
 		return nil, driftError(s.cell.Live, err)
 	}
 	if sealed.Unchanged {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &drifted{s.e.newCheckpoint(s.cell, at.ID, kindDrift, "", sealed), sealed.Changed}, nil
+	return &drifted{s.e.NewCheckpoint(s.cell, at.ID, kindDrift, "", sealed), sealed.Changed}, nil
 }
 
 func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
 	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
 		return err
 	}
-	return s.e.log.Change(tx, s.cell, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
+	return s.e.Evidence.Change(tx, s.cell, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
 }
 
 func driftError(live string, err error) error {
@@ -162,27 +163,27 @@ func driftError(live string, err error) error {
 // squash replaces a state's deep stack of layers by one layer, so that mounts stay
 // fast. The checkpoint keeps its identity.
 func (s *session) squash(ctx context.Context) error {
-	deep, err := s.e.ws.NeedsSquash(s.head.Layer)
+	deep, err := s.e.Workspace.NeedsSquash(s.head.Layer)
 	if err != nil || !deep {
 		return err
 	}
-	sealed, err := s.e.ws.Squash(ctx, s.at, s.head.Layer, store.NewID("op"))
+	sealed, err := s.e.Workspace.Squash(ctx, s.at, s.head.Layer, store.NewID("op"))
 	if err != nil {
 		return fmt.Errorf("squash %s: %w", s.head.ID, err)
 	}
 	s.head.Layer, s.head.OwnBytes = sealed.Layer, sealed.Bytes
-	return s.e.store.Update(func(tx *store.Tx) error {
+	return s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCheckpoint(s.head); err != nil {
 			return err
 		}
-		return s.e.log.Change(tx, s.cell, s.head, receipt.OpSquash, nil)
+		return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpSquash, nil)
 	})
 }
 
 // dropSocket removes the socket of a killed supervisor. The caller holds the cell's
 // lock.
 func (s *session) dropSocket() error {
-	err := s.e.store.Dir().Remove(socketDir + "/" + s.cell.ID)
+	err := s.e.Store.Dir().Remove(home.SocketDir + "/" + s.cell.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -199,7 +200,7 @@ func (s *session) name(tx *store.Tx, name string) error {
 	if err := s.claim(tx, name); err != nil {
 		return err
 	}
-	return s.e.log.Change(tx, s.cell, s.head, receipt.OpCheckpoint, map[string]string{"name": name})
+	return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpCheckpoint, map[string]string{"name": name})
 }
 
 // claim takes a name for the head, unless another state has it.

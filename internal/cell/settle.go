@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -32,7 +33,7 @@ func (r *run) recordStart(rec driver.Record) error {
 func (s *session) settle(ctx context.Context) error {
 	var intents []store.Intent
 	var runs []store.Run
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if intents, err = tx.Intents(s.cell.ID); err != nil {
 			return err
 		}
@@ -46,13 +47,13 @@ func (s *session) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, in := range intents {
-		s.e.logger.Info("finish a change whose process died", "cell", s.cell.LastName, "kind", in.Kind)
+		s.e.Logger.Info("finish a change whose process died", "cell", s.cell.LastName, "kind", in.Kind)
 		if err := s.settleIntent(ctx, in); err != nil {
 			return fmt.Errorf("finish what an earlier process began on %s: %w", s.cell.LastName, err)
 		}
 	}
 	for _, r := range runs {
-		s.e.logger.Info("finish a run whose process died", "cell", s.cell.LastName, "run", r.ID)
+		s.e.Logger.Info("finish a run whose process died", "cell", s.cell.LastName, "run", r.ID)
 		if err := s.settleRun(ctx, r); err != nil {
 			return fmt.Errorf("finish the run %s that an earlier process began: %w", r.ID, err)
 		}
@@ -86,7 +87,7 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 // of the run decide.
 func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	var before store.Checkpoint
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
+	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		before, err = tx.Checkpoint(rec.Before)
 		return err
 	})
@@ -95,13 +96,13 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	}
 	r := &run{session: s, rec: rec, runState: runState{before: before, after: before}}
 	r.total = time.Now()
-	work, sealed, lost := s.e.ws.Resume(ctx, s.at, before.Layer, rec.ID)
+	work, sealed, lost := s.e.Workspace.Resume(ctx, s.at, before.Layer, rec.ID)
 	if lost != nil && (!s.abandon || ctx.Err() != nil) {
 		return lost
 	}
 	if work == nil && sealed == nil && lost == nil {
 		// The process died before anything was started.
-		return errors.Join(s.e.store.DropEvents(rec.ID), s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
+		return errors.Join(s.e.Store.DropEvents(rec.ID), s.e.Store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
 	r.controlsLost = true
 	if rec.Resumed != nil && s.cell.Paused != nil {
@@ -116,12 +117,12 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		r.fail("the supervising process died")
 	}
 	if rec.FinishedAt.IsZero() {
-		r.rec.FinishedAt = s.e.now().UTC()
+		r.rec.FinishedAt = s.e.Now().UTC()
 	}
 	if err := r.reap(work); err != nil {
 		return err
 	}
-	if err := s.e.images().RemoveRun(rec.ID); err != nil {
+	if err := s.e.Images().RemoveRun(rec.ID); err != nil {
 		r.notes = append(r.notes, "the memory that it had saved could not be removed: "+err.Error())
 	}
 	if err := s.dropSocket(); err != nil {
@@ -148,7 +149,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 // changes do not belong to the run, and must be sealed before the directory is
 // rewritten.
 func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *workspace.Sealed) error {
-	r.givenUp = r.abandon && r.cell.Live != "" && !isDir(r.cell.Live)
+	r.givenUp = r.abandon && r.cell.Live != "" && !fsx.IsDir(r.cell.Live)
 	if sealed == nil {
 		r.work = work
 		if r.givenUp {
@@ -203,7 +204,7 @@ func (r *run) reap(work *workspace.Work) error {
 // settleInits discards imports whose process died before the cell existed.
 func (e *Engine) settleInits(ctx context.Context) error {
 	var intents []store.Intent
-	err := e.store.View(func(tx *store.Tx) (err error) {
+	err := e.Store.View(func(tx *store.Tx) (err error) {
 		intents, err = tx.Intents("")
 		return err
 	})
@@ -214,7 +215,7 @@ func (e *Engine) settleInits(ctx context.Context) error {
 		if in.Kind != store.IntentInit {
 			continue
 		}
-		lock, err := e.store.LockCell(ctx, in.CellID, "", "clean up", 0)
+		lock, err := e.Store.LockCell(ctx, in.CellID, "", "clean up", 0)
 		if err != nil {
 			continue // another process is making it
 		}
@@ -230,10 +231,10 @@ func (e *Engine) settleInits(ctx context.Context) error {
 // dropInit removes the files of an import. Nothing refers to its layer, if it has
 // one; the next gc frees it.
 func (e *Engine) dropInit(op string) error {
-	if err := e.ws.DiscardPending(op); err != nil {
+	if err := e.Workspace.DiscardPending(op); err != nil {
 		return err
 	}
-	return e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) })
+	return e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) })
 }
 
 // dropResume undoes a resume whose process died before it was recorded: the cell is
@@ -242,12 +243,12 @@ func (r *run) dropResume(work *workspace.Work) error {
 	if err := r.reap(work); err != nil {
 		return err
 	}
-	err := errors.Join(r.e.images().RemoveRun(r.rec.ID), r.dropSocket(), r.e.store.DropEvents(r.rec.ID))
+	err := errors.Join(r.e.Images().RemoveRun(r.rec.ID), r.dropSocket(), r.e.Store.DropEvents(r.rec.ID))
 	if work != nil {
 		err = errors.Join(err, work.Discard())
 	}
 	if err != nil {
 		return err
 	}
-	return r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) })
+	return r.e.Store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) })
 }

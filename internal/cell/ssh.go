@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -62,7 +63,7 @@ func (r *run) sshKey(ctx context.Context, k api.SSHKey) (sshagent.Key, error) {
 		return sshagent.Upstream{Socket: string(k.Agent)}.Key(ctx, k.Fingerprint)
 	}
 	file := string(k.File)
-	if err := r.e.outsideWorkspaces("ssh key", file); err != nil {
+	if err := r.e.OutsideWorkspaces("ssh key", file); err != nil {
 		return nil, err
 	}
 	f, err := injection.OpenSecret(file)
@@ -101,7 +102,7 @@ func (r *run) keysOutside(g *gate) error {
 			continue
 		}
 		for _, dir := range shown {
-			if real, err := realPath(dir); err == nil && within(file, real) {
+			if real, err := fsx.RealPath(dir); err == nil && fsx.Within(file, real) {
 				return api.Refusef(api.CodeCredential, "keep the key elsewhere, or do not show the directory", "the ssh key %s is in %s, which the cell sees", quote.Path(file), quote.Path(dir))
 			}
 		}

@@ -15,18 +15,18 @@ import (
 // SuggestPolicy returns the policy of a run with what the run was denied added to
 // it. "" is the cell's last run.
 func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*api.PolicySuggestion, error) {
-	c, err := e.findCell(cell)
+	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	var r store.Run
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		// The run of a live cell has not ended, and is its last one.
 		if unfinished, err := tx.UnfinishedRuns(c.ID); err == nil && run == "" && len(unfinished) > 0 {
 			r = unfinished[len(unfinished)-1]
 			return nil
 		}
-		r, err = e.findRun(tx, c, run)
+		r, err = e.FindRun(tx, c, run)
 		return err
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*api.Policy
 		Commands:   slices.Concat(r.Command, suggest.CommandLines(events(event.Filter{Class: event.ProcessActivity}))),
 		Unobserved: !live && !p.NeedsNetwork() && !p.NeedsCredentials(),
 		Parse: func(text []byte) (*policy.Policy, error) {
-			return e.caller.parsePolicy(api.PolicyFile{Name: "suggestion", Text: text})
+			return e.Caller.ParsePolicy(api.PolicyFile{Name: "suggestion", Text: text})
 		},
 	})
 }

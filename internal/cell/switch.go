@@ -27,18 +27,18 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
 	}
 	if live {
-		if err := s.e.ws.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
+		if err := s.e.Workspace.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
 			return longPath(s.cell, s.liveError(err))
 		}
-		err := s.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
+		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
 		if err != nil {
 			return err
 		}
-		if err := s.e.ws.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
+		if err := s.e.Workspace.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
 			return undo(s.liveError(err))
 		}
 	}
-	err := s.e.store.Update(func(tx *store.Tx) error {
+	err := s.e.Store.Update(func(tx *store.Tx) error {
 		if live {
 			if err := tx.DropIntent(op); err != nil {
 				return err
@@ -59,7 +59,7 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 	}
 	s.head = to
 	if live {
-		return s.e.ws.ForgetSwitch(op)
+		return s.e.Workspace.ForgetSwitch(op)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ type switchIntent struct {
 }
 
 func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
-	completed, err := s.e.ws.ResumeSwitch(ctx, s.at, op)
+	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.at, op)
 	if errors.Is(err, apply.ErrTarget) {
 		if s.abandon {
 			return s.endSwitch(op)
@@ -110,7 +110,7 @@ func (s *session) missingDirError(dir string, err error) error {
 // the directory seals them.
 func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
-	err := s.e.store.Update(func(tx *store.Tx) error {
+	err := s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(old); err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) e
 	if err != nil {
 		return err
 	}
-	err = s.e.ws.Switch(ctx, s.at, sw.From, sw.To, op)
+	err = s.e.Workspace.Switch(ctx, s.at, sw.From, sw.To, op)
 	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
 		return s.endSwitch(op)
 	}
@@ -131,8 +131,8 @@ func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) e
 
 // endSwitch removes the intent of a switch that the database has recorded.
 func (s *session) endSwitch(op string) error {
-	if err := s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
+	if err := s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
 		return err
 	}
-	return s.e.ws.ForgetSwitch(op)
+	return s.e.Workspace.ForgetSwitch(op)
 }

@@ -10,10 +10,10 @@ import (
 
 // Tokens returns the tokens of the home.
 func (e *Engine) Tokens() *token.Book {
-	if e.store == nil {
-		return token.NewBook(nil, e.now)
+	if e.Store == nil {
+		return token.NewBook(nil, e.Now)
 	}
-	return token.NewBook(e.store, e.now)
+	return token.NewBook(e.Store, e.Now)
 }
 
 // TokenCreate makes a token in the home.
@@ -21,7 +21,7 @@ func (e *Engine) TokenCreate(_ context.Context, r api.TokenRequest) (*api.TokenC
 	if err := e.checkCeiling(&r); err != nil {
 		return nil, err
 	}
-	made, err := e.Tokens().Create(r, e.caller.Actor())
+	made, err := e.Tokens().Create(r, e.Caller.Actor())
 	return made, api.WithHint(tokenError(err), api.CodeNameTaken, "`forkcell token revoke "+r.Name+"` ends it")
 }
 
@@ -30,7 +30,7 @@ func (e *Engine) TokenEntry(_ context.Context, r api.TokenRequest) (*api.TokenCr
 	if err := e.checkCeiling(&r); err != nil {
 		return nil, err
 	}
-	made, err := e.Tokens().Make(r, e.caller.Actor())
+	made, err := e.Tokens().Make(r, e.Caller.Actor())
 	return made, tokenError(err)
 }
 
@@ -40,7 +40,7 @@ func (e *Engine) checkCeiling(r *api.TokenRequest) error {
 	if r.Policy == nil {
 		return nil
 	}
-	p, err := e.caller.parsePolicy(*r.Policy)
+	p, err := e.Caller.ParsePolicy(*r.Policy)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (e *Engine) TokenList(context.Context) ([]api.TokenInfo, error) {
 
 // TokenRevoke ends the token with a name or an id.
 func (e *Engine) TokenRevoke(_ context.Context, ref string) (*api.TokenInfo, error) {
-	info, err := e.Tokens().Revoke(ref, e.caller.Actor())
+	info, err := e.Tokens().Revoke(ref, e.Caller.Actor())
 	if errors.Is(err, token.ErrNone) {
 		return nil, api.Missing("token", ref, "`forkcell token list` names them")
 	}

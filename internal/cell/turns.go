@@ -54,7 +54,7 @@ func (e *Engine) turnsOf(c store.Cell) (*knownTurns, error) {
 	k := &knownTurns{turns: []api.TurnInfo{}, runs: []string{}}
 	var taken []api.TurnInfo
 	var runs []store.Run
-	err := e.view(func(tx *store.Tx) error {
+	err := e.View(func(tx *store.Tx) error {
 		all, err := tx.Runs(c.ID)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (e *Engine) turnsOf(c store.Cell) (*knownTurns, error) {
 
 // turnIn returns the turn that a statement is about; nil if it is about none.
 func (e *Engine) turnIn(st store.Statement) (*api.TurnInfo, error) {
-	env, err := e.log.Envelope(st.Seq)
+	env, err := e.Evidence.Envelope(st.Seq)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) turnIn(st store.Statement) (*api.TurnInfo, error) {
 // from it. Any other state leaves no turn.
 func (e *Engine) leave(k *knownTurns, at string) error {
 	parent := ""
-	err := e.view(func(tx *store.Tx) error {
+	err := e.View(func(tx *store.Tx) error {
 		c, err := tx.Checkpoint(at)
 		if err == nil && c.Kind == kindRewound {
 			parent = c.Parent

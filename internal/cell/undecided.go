@@ -10,6 +10,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -109,7 +111,7 @@ func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
 // one, else the newest that was accepted already.
 func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
-		return s.e.findRun(tx, s.cell, ref)
+		return s.e.FindRun(tx, s.cell, ref)
 	}
 	r, err := newestUndecided(tx, s.cell)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -124,7 +126,7 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 			return r, nil
 		}
 	}
-	if _, err := s.e.findRun(tx, s.cell, ""); err != nil {
+	if _, err := s.e.FindRun(tx, s.cell, ""); err != nil {
 		return r, err // the cell has no run
 	}
 	return r, api.Refusef(api.CodeNothing, "`forkcell log "+s.cell.Name+"` shows its runs and states",
@@ -140,7 +142,7 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 			return r, err
 		}
 	}
-	return s.e.findRun(tx, s.cell, ref)
+	return s.e.FindRun(tx, s.cell, ref)
 }
 
 func isUndone(decision string) bool { return decision == restored || decision == rejected }
@@ -173,7 +175,7 @@ func unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error
 	if state.Kind != kindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == accepted {
 		return false, nil
 	}
-	applied, err := inLineage(tx, state.ID, c.Applied)
+	applied, err := home.InLineage(tx, state.ID, c.Applied)
 	return !applied, err
 }
 
@@ -189,8 +191,8 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 		ids = append(ids, state.ID)
 	}
 	evidence.RecordAccepted(&s.cell, ids)
-	details := map[string]string{evidence.DetailAccepted: strings.Join(ids, " "), "reason": printable(reason)}
-	return ids, s.e.log.Change(tx, s.cell, head, receipt.OpAccept, details)
+	details := map[string]string{evidence.DetailAccepted: strings.Join(ids, " "), "reason": quote.UTF8(reason)}
+	return ids, s.e.Evidence.Change(tx, s.cell, head, receipt.OpAccept, details)
 }
 
 // acceptEarlier decides the undecided runs whose work is part of the accepted
@@ -239,11 +241,11 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 	}
 	p := &receipt.Decision{
 		DecisionID: id, ReceiptID: r.ReceiptID, ReceiptSHA256: st.Digest, RunID: r.ID, Result: receipt.Result(result),
-		Automatic: d.Automatic, Forced: d.Forced, Reason: printable(d.Reason),
+		Automatic: d.Automatic, Forced: d.Forced, Reason: quote.UTF8(d.Reason),
 		HeadBefore: evidence.Ref(s.head), HeadAfter: evidence.Checkpoint(head, ""),
-		Only: texts(d.Only), Except: texts(d.Except), Race: d.Race,
+		Only: quote.AllUTF8(d.Only), Except: quote.AllUTF8(d.Except), Race: d.Race,
 	}
-	if err := s.e.log.Decision(tx, s.cell, p); err != nil {
+	if err := s.e.Evidence.Decision(tx, s.cell, p); err != nil {
 		return "", err
 	}
 	// A fork is no final decision: the run may still be accepted or restored.

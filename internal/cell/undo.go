@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -21,11 +22,11 @@ import (
 
 // HasApply reports whether a cell has an apply that Undo would undo.
 func (e *Engine) HasApply(_ context.Context, name string) (has bool, err error) {
-	c, err := e.findCell(name)
+	c, err := e.FindCell(name)
 	if err != nil {
 		return false, err
 	}
-	err = e.view(func(tx *store.Tx) error {
+	err = e.View(func(tx *store.Tx) error {
 		_, err := tx.LastApply(c.ID)
 		has = err == nil
 		if errors.Is(err, store.ErrNotFound) {
@@ -45,7 +46,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	}
 	defer s.release()
 	var last store.Apply
-	err = e.store.View(func(tx *store.Tx) (err error) {
+	err = e.Store.View(func(tx *store.Tx) (err error) {
 		last, err = tx.LastApply(s.cell.ID)
 		return err
 	})
@@ -103,7 +104,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	target, err := s.e.openHost(plan.Target)
+	target, err := s.e.OpenHost(plan.Target)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused
 	}
@@ -132,7 +133,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 		return api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(plan.Target))
 	}
 	for _, c := range chosen {
-		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+		res.Chosen = append(res.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
 	for _, op := range plan.Ops {
 		res.Written = append(res.Written, opJSON(op))
@@ -157,7 +158,7 @@ func gitObjects(ops []apply.Op, res *api.ApplyResult) map[string]bool {
 				files++
 			}
 		}
-		res.Kept = append(res.Kept, note(repo+"/objects", api.Counted(files, "object")+" that a newer commit may need; git removes them if nothing does"))
+		res.Kept = append(res.Kept, home.PathNote(repo+"/objects", api.Counted(files, "object")+" that a newer commit may need; git removes them if nothing does"))
 	}
 	return stays
 }
@@ -174,10 +175,10 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 // and files are compared by their bytes.
 func (s *session) written(last store.Apply) (gitread.Files, error) {
 	c, err := s.state(last.Checkpoint)
-	if err != nil || usable(c) != nil {
+	if err != nil || home.CheckUsable(c) != nil {
 		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
 	}
-	t, err := s.e.tree(c, workspace.AreaWorkspace)
+	t, err := s.e.Tree(c, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}

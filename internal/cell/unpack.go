@@ -23,13 +23,13 @@ func (s *session) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*
 		return nil, err
 	}
 	place := uploadDir + "/" + store.NewID("unp")
-	home := s.e.store.Dir()
+	home := s.e.Store.Dir()
 	if err := home.MkdirAll(place+"/"+unpackedDir, 0o700); err != nil {
 		return nil, err
 	}
 	remove := func() {
 		if err := home.RemoveAll(place); err != nil {
-			s.e.logger.Warn("remove an unpacked archive", "error", err)
+			s.e.Logger.Warn("remove an unpacked archive", "error", err)
 		}
 	}
 	dir, err := home.OpenDir(place + "/" + unpackedDir)
@@ -43,7 +43,7 @@ func (s *session) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*
 		notes = append(notes, quote.Path(path)+": "+what+" was not kept")
 	})
 	if err == nil {
-		src.tree, src.report, err = s.e.ws.ScanUnpacked(ctx, at, dir, owners)
+		src.tree, src.report, err = s.e.Workspace.ScanUnpacked(ctx, at, dir, owners)
 	}
 	if err != nil {
 		src.close()

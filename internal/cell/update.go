@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -17,7 +18,7 @@ import (
 // cell as it is then. Settings can change while a process works on the cell; the name
 // cannot.
 func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellInfo, error) {
-	c, err := e.findCell(req.Cell)
+	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellIn
 		return nil, err
 	}
 	var info api.CellInfo
-	err = e.store.View(func(tx *store.Tx) error {
+	err = e.Store.View(func(tx *store.Tx) error {
 		if c, err = tx.CellByID(c.ID); err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellIn
 
 // updateHeld changes a cell that no other process works on.
 func (e *Engine) updateHeld(ctx context.Context, req api.UpdateRequest) error {
-	if err := checkName("cell", req.Name); err != nil {
+	if err := home.CheckName("cell", req.Name); err != nil {
 		return err
 	}
 	s, err := e.hold(ctx, req.Cell, "rename", 0)
@@ -63,10 +64,10 @@ func (e *Engine) updateHeld(ctx context.Context, req api.UpdateRequest) error {
 
 // updateShared changes a cell that another process may work on.
 func (e *Engine) updateShared(id string, req api.UpdateRequest) error {
-	if err := e.store.MakeRoom(); err != nil {
+	if err := e.Store.MakeRoom(); err != nil {
 		return err
 	}
-	home, err := e.store.LockHome(false)
+	home, err := e.Store.LockHome(false)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (e *Engine) updateShared(id string, req api.UpdateRequest) error {
 }
 
 func (e *Engine) update(id string, req api.UpdateRequest) error {
-	return e.store.Update(func(tx *store.Tx) error {
+	return e.Store.Update(func(tx *store.Tx) error {
 		c, err := tx.CellByID(id)
 		if err != nil {
 			return err
@@ -108,7 +109,7 @@ func (e *Engine) rename(tx *store.Tx, c *store.Cell, head store.Checkpoint, to s
 	if err != nil {
 		return err
 	}
-	return e.log.Change(tx, *c, head, receipt.OpRename, map[string]string{"from": from})
+	return e.Evidence.Change(tx, *c, head, receipt.OpRename, map[string]string{"from": from})
 }
 
 // changeSettings records changed settings, and makes no statement if they are as
@@ -126,11 +127,11 @@ func (e *Engine) changeSettings(tx *store.Tx, c store.Cell, head store.Checkpoin
 	if len(what) == 0 {
 		return nil
 	}
-	after.SetAt = e.now().UTC()
+	after.SetAt = e.Now().UTC()
 	if err := tx.PutSettings(c.ID, after); err != nil {
 		return err
 	}
-	return e.log.Change(tx, c, head, receipt.OpSettings, map[string]string{"reason": strings.Join(what, ", ")})
+	return e.Evidence.Change(tx, c, head, receipt.OpSettings, map[string]string{"reason": strings.Join(what, ", ")})
 }
 
 func withChanges(s store.Settings, req api.UpdateRequest) store.Settings {

@@ -34,10 +34,10 @@ func (e *Engine) Upload(ctx context.Context, r io.Reader) (*api.Upload, error) {
 	if err := e.ExpireUploads(uploadLife); err != nil {
 		return nil, err
 	}
-	if err := e.store.Dir().MkdirAll(uploadDir, 0o700); err != nil {
+	if err := e.Store.Dir().MkdirAll(uploadDir, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := e.store.Dir().OpenDir(uploadDir)
+	dir, err := e.Store.Dir().OpenDir(uploadDir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (r readerUntil) Read(p []byte) (int, error) {
 // ExpireUploads removes uploads that are older than a time, and files of unpacked
 // archives that nobody can use any more. With 0 it removes all.
 func (e *Engine) ExpireUploads(age time.Duration) error {
-	dir, err := e.store.Dir().OpenDir(uploadDir)
+	dir, err := e.Store.Dir().OpenDir(uploadDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (e *Engine) ExpireUploads(age time.Duration) error {
 		if err == nil && info.IsDir() && age > 0 {
 			life = max(age, unpackedLife)
 		}
-		if err == nil && e.now().Sub(info.MTime.Time()) >= life {
+		if err == nil && e.Now().Sub(info.MTime.Time()) >= life {
 			err = dir.RemoveAll(name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +107,7 @@ func (e *Engine) ExpireUploads(age time.Duration) error {
 // uploadName returns the name of the file of an upload. It depends on who made it:
 // for others the upload does not exist.
 func (e *Engine) uploadName(id string) string {
-	owner := sha256.Sum256([]byte(e.caller.Actor()))
+	owner := sha256.Sum256([]byte(e.Caller.Actor()))
 	return id + "-" + hex.EncodeToString(owner[:16])
 }
 
@@ -124,7 +124,7 @@ func (e *Engine) openUpload(id string) (*os.File, error) {
 	if !strings.HasPrefix(id, "upl_") || strings.Contains(id, "/") || fsx.CheckPath(id) != nil {
 		return nil, api.Missing("upload", quote.Arg(id), "POST /v1/uploads makes one")
 	}
-	f, err := e.store.Dir().OpenFile(uploadDir + "/" + e.uploadName(id))
+	f, err := e.Store.Dir().OpenFile(uploadDir + "/" + e.uploadName(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Missing("upload", quote.Arg(id), "unused ones expire after an hour")
 	}
@@ -136,9 +136,9 @@ func (e *Engine) openArchive(source string) (*os.File, error) {
 	if id, ok := strings.CutPrefix(source, uploadPrefix); ok {
 		return e.openUpload(id)
 	}
-	return e.openHostFile(source)
+	return e.OpenHostFile(source)
 }
 
 // dropUpload removes an upload that has become a cell. One that cannot be removed
 // expires.
-func (e *Engine) dropUpload(id string) { _ = e.store.Dir().Remove(uploadDir + "/" + e.uploadName(id)) }
+func (e *Engine) dropUpload(id string) { _ = e.Store.Dir().Remove(uploadDir + "/" + e.uploadName(id)) }

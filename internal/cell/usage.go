@@ -23,16 +23,16 @@ const (
 // a live cell whose supervisor does not answer is left out.
 func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
 	res := &api.UsageResult{Cells: []api.CellUsage{}}
-	if e.store == nil {
+	if e.Store == nil {
 		return res, nil
 	}
-	err := e.store.View(func(tx *store.Tx) error {
+	err := e.Store.View(func(tx *store.Tx) error {
 		cells, err := ordinaryCells(tx)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if !strings.HasPrefix(c.Name, prefix) || !e.caller.sees(c.Name) {
+			if !strings.HasPrefix(c.Name, prefix) || !e.Caller.MaySee(c.Name) {
 				continue
 			}
 			u, err := e.cellUsage(tx, c)
@@ -109,7 +109,7 @@ func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			state, err := e.client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
+			state, err := e.Client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
 			if err == nil && state.Usage.CPUMicros > 0 {
 				u.CPUUS += state.Usage.CPUMicros
 			}

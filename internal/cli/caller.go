@@ -10,15 +10,15 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // caller describes the person who started this process.
-func (s *session) caller() cell.Caller {
+func (s *session) caller() caller.Caller {
 	dir, _ := os.Getwd() // without it, no relative path exists
 	home, _ := os.UserHomeDir()
-	return cell.Caller{
+	return caller.Caller{
 		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(),
 		Git: s.gitUser, Progress: s.reportProgress,
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/document"
+	"github.com/forkcell/forkcell/internal/home"
 )
 
 // Streams are the process's standard streams.
@@ -132,7 +133,7 @@ type session struct {
 	below   string // path of the working directory in the cell's source
 
 	// gitUser returns the caller's identity for git; it is read once.
-	gitUser func() cell.GitUser
+	gitUser func() caller.GitUser
 	// progressTo is called with the progress of the present verb.
 	progressTo func(api.Progress)
 
@@ -143,7 +144,7 @@ type session struct {
 }
 
 func newSession(open OpenFunc, streams Streams, version string) *session {
-	git := sync.OnceValue(func() cell.GitUser { return cell.GitUser(readGitUser(context.Background())) })
+	git := sync.OnceValue(func() caller.GitUser { return caller.GitUser(readGitUser(context.Background())) })
 	return &session{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
 }
 
@@ -205,7 +206,7 @@ func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 			err = &api.Error{Kind: api.Failed, Code: api.CodeClose, Message: "close the home: " + cerr.Error(), Err: cerr}
 		}
 	}()
-	return cell.Explain(fn(e))
+	return home.Explain(fn(e))
 }
 
 // emit prints a result: as JSON, or as text by the given function.

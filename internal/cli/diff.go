@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/spf13/cobra"
 
@@ -166,5 +167,5 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 func streamDiff(w io.Writer, res *cell.DiffResult) error {
 	head := *res
 	head.Changes = []api.ChangeJSON{}
-	return patch.WriteDocument(w, &head, res.Each, func(ch tree.Change) any { return cell.NewChangeJSON(ch) })
+	return patch.WriteDocument(w, &head, res.Each, func(ch tree.Change) any { return home.NewChangeJSON(ch) })
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -28,7 +29,7 @@ const (
 
 // OpenFunc opens the engine on a home for a caller; home is empty when no --home
 // was given. The returned function releases the engine.
-type OpenFunc func(home string, mode Mode, caller cell.Caller) (Engine, func() error, error)
+type OpenFunc func(home string, mode Mode, caller caller.Caller) (Engine, func() error, error)
 
 // Engine has the methods that the commands use. Each command takes only the part
 // that it needs.

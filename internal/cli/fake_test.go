@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -44,11 +45,11 @@ type fakeEngine struct {
 	followed string // what a live cell has printed
 	events   []event.Record
 	policies *api.PolicyDiff
-	caller   cell.Caller
+	caller   caller.Caller
 	race     []api.RaceEvent // the last one has the result
 }
 
-func (f *fakeEngine) open(home string, mode Mode, caller cell.Caller) (Engine, func() error, error) {
+func (f *fakeEngine) open(home string, mode Mode, caller caller.Caller) (Engine, func() error, error) {
 	if f.openErr != nil {
 		return nil, nil, f.openErr
 	}

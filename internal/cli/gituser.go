@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // gitUser is the caller's identity for git.
-type gitUser cell.GitUser
+type gitUser caller.GitUser
 
 // readGitUser reads the caller's name and address from git's global configuration.
 // It reads nothing else of it, and no configuration of a repository, which is not

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -23,7 +23,7 @@ type Programs struct {
 	Archives bool
 	Serve    func(ctx context.Context, home string, o api.ServeOptions, stderr io.Writer, ready func([]string) error) error
 	// Remote opens the engine of a daemon.
-	Remote func(o api.DaemonOptions, home string, caller cell.Caller) (Engine, func() error, error)
+	Remote func(o api.DaemonOptions, home string, caller caller.Caller) (Engine, func() error, error)
 	MCP    func(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) error
 	// UI shows a link to the pages of a daemon.
 	UI func(ctx context.Context, home string, o api.UIOptions, stderr io.Writer, shown func(link string, serving bool) error) error

@@ -8,7 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/server"
 )
 
@@ -16,7 +16,7 @@ import (
 // of another cell begins with that of its own.
 func TestUsageOfOneCell(t *testing.T) {
 	t.Parallel()
-	engine, release, err := app.Open(t.TempDir()+"/home", app.Serve, cell.Caller{Actor: func() string { return "test" }})
+	engine, release, err := app.Open(t.TempDir()+"/home", app.Serve, caller.Caller{Actor: func() string { return "test" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestUsageOfOneCell(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := server.New(server.Config{Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens()})
+	s := server.New(server.Config{Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens()})
 	client := s.BoundClient(server.Bound{Name: "model", Cell: "demo"})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/usage", nil)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/server"
 )
@@ -52,7 +53,7 @@ func credentialServer(t *testing.T, lines ...string) *daemon {
 	}))
 	t.Cleanup(upstream.Close)
 	dir := t.TempDir()
-	engine, release, err := app.Open(filepath.Join(dir, "home"), app.Serve, cell.Caller{Actor: func() string { return "test" }})
+	engine, release, err := app.Open(filepath.Join(dir, "home"), app.Serve, caller.Caller{Actor: func() string { return "test" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func credentialServer(t *testing.T, lines ...string) *daemon {
 	write(filepath.Join(dir, "value"), "value-of-the-file")
 	write(file, strings.ReplaceAll(strings.Join(lines, "\n"), "DIR", dir)+"\n")
 	s := server.New(server.Config{
-		Engine: func(c cell.Caller) server.Engine { return nearEngine{engine.As(c), upstream} }, Tokens: engine.Tokens(),
+		Engine: func(c caller.Caller) server.Engine { return nearEngine{engine.As(c), upstream} }, Tokens: engine.Tokens(),
 		Hosts: []string{"127.0.0.1"}, CredentialsFile: api.Text(file),
 	})
 	front := httptest.NewServer(s.Handler())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/event"
 )
@@ -45,7 +46,7 @@ func (l requestLine) String() string {
 // engine opens the home of a daemon as a command would.
 func (d *daemon) engine(fn func(e *cell.Engine)) {
 	d.Helper()
-	e, release, err := app.Open(d.home, app.Read, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(d.home, app.Read, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func (d *daemon) verifyAll() (res *api.ReceiptVerifyResult) {
 // recover is `forkcell recover`.
 func (d *daemon) recover() {
 	d.Helper()
-	e, release, err := app.Open(d.home, app.Rescue, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(d.home, app.Rescue, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // revision returns the ETag of a cell.
@@ -56,7 +56,7 @@ func (d *daemon) live(name string) api.StartResult {
 // remove removes a cell without the daemon, which may have ended.
 func (d *daemon) remove(name string) {
 	d.Helper()
-	e, release, err := app.Open(d.home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/mcp"
 	"github.com/forkcell/forkcell/internal/server"
@@ -27,7 +28,7 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 		}
 	}
 	actor := "mcp of " + userName(os.Geteuid())
-	engine, release, err := app.Open(home, app.Write, cell.Caller{Actor: func() string { return actor }})
+	engine, release, err := app.Open(home, app.Write, caller.Caller{Actor: func() string { return actor }})
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 	}
 	s := server.New(server.Config{
 		AllowSource: sources, Agents: session.Host{Served: true},
-		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
+		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
 	})
 	bound := server.Bound{Name: actor, Cell: o.Cell, Decide: o.AllowDecide}
 	if bound.Ceiling, err = policyOf(ctx, engine, o.Cell); err != nil {

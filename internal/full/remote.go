@@ -11,7 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cli"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/remote"
@@ -19,7 +19,7 @@ import (
 
 // Remote opens the engine of a daemon for a caller of the command line. home is the
 // caller's own state directory; "" is the default one.
-func Remote(o api.DaemonOptions, home string, caller cell.Caller) (cli.Engine, func() error, error) {
+func Remote(o api.DaemonOptions, home string, caller caller.Caller) (cli.Engine, func() error, error) {
 	if home == "" {
 		var err error
 		if home, err = app.DefaultHome(); err != nil {
@@ -72,7 +72,7 @@ func lockMirrors(at string, alone bool) (unlock func(), ok bool, err error) {
 }
 
 // temporary opens an engine on a home that the returned function removes.
-func temporary(caller cell.Caller) (remote.Home, func() error, error) {
+func temporary(caller caller.Caller) (remote.Home, func() error, error) {
 	name := "forkcell-" + rand.Text()
 	remove := func() error {
 		temp, err := fsx.OpenRoot(os.TempDir())

@@ -18,7 +18,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/event"
 )
 
@@ -131,7 +131,7 @@ func TestRunEventsComeAtOnce(t *testing.T) {
 // waits until the end of a run, and returns its events.
 func (d *daemon) tail(name string) func(run string) []string {
 	d.Helper()
-	e, release, err := app.Open(d.home, app.Read, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(d.home, app.Read, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		d.Fatal(err)
 	}

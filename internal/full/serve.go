@@ -21,6 +21,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/server"
 	"github.com/forkcell/forkcell/internal/session"
@@ -45,7 +46,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		return err
 	}
 	defer endTraces() // when another daemon can already take over
-	nobody := cell.Caller{Actor: func() string { return "daemon" }}
+	nobody := caller.Caller{Actor: func() string { return "daemon" }}
 	engine, release, err := app.Open(home, app.Serve, nobody)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	defer requests.Close()
 	s := server.New(server.Config{
 		Touch:  expirer.Touch,
-		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
+		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: listening.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile,
 		Agents:          agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/full"
 	"github.com/forkcell/forkcell/internal/server"
 )
@@ -23,12 +23,12 @@ func newServed(t *testing.T, configure func(*server.Config)) *daemon {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	engine, release, err := app.Open(d.home, app.Serve, cell.Caller{Actor: func() string { return "daemon" }})
+	engine, release, err := app.Open(d.home, app.Serve, caller.Caller{Actor: func() string { return "daemon" }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := server.Config{
-		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(),
+		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(),
 		UserName: func(int) string { return "tester" },
 	}
 	configure(&c)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // TestSiteSession: the page of an agent's session shows what it may do and its turns,
@@ -18,7 +18,7 @@ func TestSiteSession(t *testing.T) {
 	d := newDaemon(t)
 	d.cell("demo")
 	d.Cleanup(func() { d.remove("demo") })
-	e, release, err := app.Open(d.home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

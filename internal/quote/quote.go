@@ -8,6 +8,7 @@
 package quote
 
 import (
+	"encoding/base64"
 	"strconv"
 	"strings"
 	"unicode"
@@ -63,6 +64,23 @@ func UTF8(s string) string {
 		return s
 	}
 	return Line(s)
+}
+
+// AllUTF8 returns each text as UTF8 does.
+func AllUTF8(all []string) []string {
+	var out []string
+	for _, s := range all {
+		out = append(out, UTF8(s))
+	}
+	return out
+}
+
+// Base64 returns the bytes of a text that JSON cannot carry as it is, encoded, or "".
+func Base64(s string) string {
+	if utf8.ValidString(s) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
 // Visible reports whether every character of a line is visible. Tabs are.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/race"
 )
@@ -25,7 +26,7 @@ func TestVictim(t *testing.T) {
 	if !ok {
 		return
 	}
-	e, release, err := app.Open(home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	e, release, err := app.Open(home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/race"
 	"github.com/forkcell/forkcell/internal/warm"
 )
@@ -25,7 +25,7 @@ func (w *world) template() {
 	_, err = w.e.Start(w.ctx, api.StartRequest{Cell: "demo", Warm: req})
 	w.ok(err)
 	w.Cleanup(func() {
-		e, release, err := app.Open(w.home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+		e, release, err := app.Open(w.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 		w.ok(err)
 		w.ok(errors.Join(e.Remove(context.Background(), "demo", true), release()))
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
 	"github.com/forkcell/forkcell/internal/race"
@@ -51,7 +52,7 @@ func (w *world) open() {
 // open opens a home as another process would.
 func open(t *testing.T, home string) *cell.Engine {
 	t.Helper()
-	e, release, err := app.Open(home, app.Create, cell.Caller{Actor: func() string { return "tester" }, Dir: t.TempDir()})
+	e, release, err := app.Open(home, app.Create, caller.Caller{Actor: func() string { return "tester" }, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func (w *world) outcomes() []string {
 // rescue opens a home whose database is lost.
 func rescue(t *testing.T, home string) *cell.Engine {
 	t.Helper()
-	e, release, err := app.Open(home, app.Rescue, cell.Caller{Actor: func() string { return "tester" }, Dir: t.TempDir()})
+	e, release, err := app.Open(home, app.Rescue, caller.Caller{Actor: func() string { return "tester" }, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/remote"
 )
 
@@ -24,7 +24,7 @@ func TestBranchSettings(t *testing.T) {
 		_, _ = w.Write([]byte("{}"))
 	}))
 	t.Cleanup(daemon.Close)
-	e, release, err := remote.Open(api.DaemonOptions{URL: daemon.URL}, cell.Caller{}, remote.Homes{})
+	e, release, err := remote.Open(api.DaemonOptions{URL: daemon.URL}, caller.Caller{}, remote.Homes{})
 	if err != nil {
 		t.Fatal(err)
 	}

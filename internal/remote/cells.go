@@ -12,7 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/home"
 )
 
 // Fork makes new cells on one state.
@@ -155,7 +155,7 @@ func (e *Engine) CellAt(ctx context.Context, dir string) (name, below string, er
 		if err != nil {
 			return "", "", err
 		}
-		return cell.CellOf(dir, sources)
+		return home.CellOf(dir, sources)
 	}
 	cells, err := e.ListMatching(ctx, api.CellFilter{})
 	if err != nil {
@@ -167,7 +167,7 @@ func (e *Engine) CellAt(ctx context.Context, dir string) (name, below string, er
 			sources[c.Name] = c.Source
 		}
 	}
-	return cell.CellOf(dir, sources)
+	return home.CellOf(dir, sources)
 }
 
 // KnownNames returns names for completion. Those that cannot be had are left out.

@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -45,7 +46,7 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 	if err != nil {
 		return nil, err
 	}
-	if in, err := cell.Inside(host, e.homes.Path); err != nil || in {
+	if in, err := fsx.Inside(host, e.homes.Path); err != nil || in {
 		if err != nil {
 			return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
 		}

@@ -69,7 +69,7 @@ func (e *Engine) referred(ctx context.Context, ref cell.PolicyRef) (*policy.Poli
 			return nil, err
 		}
 	}
-	return cell.ParsePolicy(e.caller, *file)
+	return e.caller.ParsePolicy(*file)
 }
 
 // DiffPolicies compares two policies key by key.

@@ -15,14 +15,15 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Engine carries out verbs by requests to a daemon.
 type Engine struct {
 	client *client.Client
-	caller cell.Caller
+	caller caller.Caller
 	url    string
 	homes  Homes
 }
@@ -32,7 +33,7 @@ const maxToken = 4 << 10
 
 // Open returns the engine of a daemon. It sends nothing. The returned function closes
 // the connections.
-func Open(o api.DaemonOptions, caller cell.Caller, homes Homes) (*Engine, func() error, error) {
+func Open(o api.DaemonOptions, caller caller.Caller, homes Homes) (*Engine, func() error, error) {
 	opts := []client.Option{client.WithURL(o.URL)}
 	if o.TokenFile != "" {
 		token, err := readToken(o.TokenFile)
@@ -94,9 +95,9 @@ func (e *Engine) path(p string) string {
 // refuseOwnHome refuses a path that contains the caller's own state directory, or is in
 // it: that has keys. what names the path for the caller.
 func (e *Engine) refuseOwnHome(what, at string) error {
-	in, err := cell.Inside(at, e.homes.Path)
+	in, err := fsx.Inside(at, e.homes.Path)
 	if err == nil && !in {
-		in, err = cell.Inside(e.homes.Path, at)
+		in, err = fsx.Inside(e.homes.Path, at)
 	}
 	if err != nil {
 		return api.Usagef("", "%s %s: %v", what, quote.Path(at), err)

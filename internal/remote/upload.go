@@ -13,8 +13,8 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -81,7 +81,7 @@ func (e *Engine) sendMirror(ctx context.Context, h Home, read *api.InitResult, b
 	read.Cell = prefixSent + upload.Upload
 	failpoint.Hit("mirror.sent")
 	body.Source, body.Exclude, body.MountAt = &api.Source{Upload: upload.Upload}, nil, read.MountAt
-	made, err := e.createNamed(ctx, body, cell.NameAfter(read.Source))
+	made, err := e.createNamed(ctx, body, home.NameAfter(read.Source))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/token"
 )
@@ -29,7 +29,7 @@ const (
 // call is one request: its id, who sent it, and the engine that acts for the sender.
 type call struct {
 	id     string
-	caller caller
+	caller sender
 	engine Engine
 	// ceiling is a policy that must allow what a policy of the request allows; nil is
 	// none.
@@ -38,8 +38,8 @@ type call struct {
 	request store.Request
 }
 
-// caller is who sent a request.
-type caller struct {
+// sender is who sent a request.
+type sender struct {
 	// name is the actor in statements.
 	name string
 	// local reports that the caller came over the local socket without a token: it
@@ -53,7 +53,7 @@ type caller struct {
 }
 
 // sees reports whether the caller may know of a cell.
-func (c caller) sees(cell string) bool {
+func (c sender) sees(cell string) bool {
 	if c.only != "" {
 		return cell == c.only || strings.HasPrefix(cell, c.only+"-")
 	}
@@ -61,14 +61,14 @@ func (c caller) sees(cell string) bool {
 }
 
 // seesAll reports whether the caller may know of every cell.
-func (c caller) seesAll() bool { return c.local || c.grant.Cells == "" && c.only == "" }
+func (c sender) seesAll() bool { return c.local || c.grant.Cells == "" && c.only == "" }
 
 // mayUse reports whether requests of the caller may use a line of the operator's
 // credentials file.
-func (c caller) mayUse(credential string) bool { return c.local || c.grant.MayUse(credential) }
+func (c sender) mayUse(credential string) bool { return c.local || c.grant.MayUse(credential) }
 
 // may reports whether the caller has a scope.
-func (c caller) may(s Scope) bool { return c.local || c.grant.Allows(s) }
+func (c sender) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
 type contextKey int
 
@@ -101,7 +101,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	secret, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !given {
 		if peer.local {
-			c.caller = caller{name: peer.name, local: true}
+			c.caller = sender{name: peer.name, local: true}
 		}
 		return c, nil
 	}
@@ -109,7 +109,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	if err != nil {
 		return c, s.tokenProblem(c, err)
 	}
-	c.caller, c.ceiling = caller{name: grant.Name, grant: grant}, grant.Ceiling
+	c.caller, c.ceiling = sender{name: grant.Name, grant: grant}, grant.Ceiling
 	return c, s.quotaProblem(c, s.limiter.Request(grant))
 }
 
@@ -120,8 +120,8 @@ func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 }
 
 // engineCaller returns the sender of a request as the engine knows it.
-func (s *Server) engineCaller(c *call, expect *int64, env []string) cell.Caller {
-	return cell.Caller{
+func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Caller {
+	return caller.Caller{
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
 		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees, MayUse: c.caller.mayUse, FileSources: true,
 	}
@@ -129,7 +129,7 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) cell.Caller 
 
 // within returns the directories of the host that a caller may name; nil is every
 // one.
-func (s *Server) within(c caller) []string {
+func (s *Server) within(c sender) []string {
 	if c.local {
 		return nil
 	}

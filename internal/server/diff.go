@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -55,7 +56,7 @@ func (s *Server) diff(ctx context.Context, x *exchange, in *diffInput) {
 	// A failure that comes early can still be answered with a problem.
 	body := bufio.NewWriterSize(out, 64<<10)
 	if in.Format == "json" {
-		err = patch.WriteDocument(body, diffHead(res), res.Each, func(ch tree.Change) any { return cell.NewChangeJSON(ch) })
+		err = patch.WriteDocument(body, diffHead(res), res.Each, func(ch tree.Change) any { return home.NewChangeJSON(ch) })
 	} else {
 		err = writeDiff(body, res, patch.Options{Mode: map[string]patch.Mode{"stat": patch.Stat}[in.Format]})
 	}

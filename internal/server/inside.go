@@ -40,7 +40,7 @@ func (s *Server) BoundClient(b Bound) *Client {
 	if b.Decide {
 		grant.Scopes = append(grant.Scopes, Decide)
 	}
-	return &Client{server: s, host: "localhost", peer: peer{unix: true, bound: &caller{name: b.Name, only: b.Cell, grant: grant}}}
+	return &Client{server: s, host: "localhost", peer: peer{unix: true, bound: &sender{name: b.Name, only: b.Cell, grant: grant}}}
 }
 
 // Do sends a request. Closing the body of the answer ends a request that is still

@@ -29,7 +29,7 @@ type peer struct {
 	name        string
 	addr        netip.Addr
 	// bound is a caller inside this process; nil for all others.
-	bound *caller
+	bound *sender
 }
 
 // Serve answers requests on the listeners until ctx ends. Then it takes no new ones

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/server"
 )
 
@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write api/openapi.yaml")
 // description returns the description of the API.
 func description(t *testing.T) []byte {
 	t.Helper()
-	text, err := server.New(server.Config{Engine: func(cell.Caller) server.Engine { return nil }}).OpenAPI()
+	text, err := server.New(server.Config{Engine: func(caller.Caller) server.Engine { return nil }}).OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -52,7 +53,7 @@ func newPortTest(t *testing.T, talk func(net.Conn)) *portTest {
 			}()
 		}
 	}()
-	s := New(Config{Engine: func(cell.Caller) Engine { return nil }})
+	s := New(Config{Engine: func(caller.Caller) Engine { return nil }})
 	p.site = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target, ok := portTargetOf(r)
 		if !ok {
@@ -361,7 +362,7 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn,
 // TestPortStreams: requests to ports count as streams of their caller.
 func TestPortStreams(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Engine: func(cell.Caller) Engine { return nil }})
+	s := New(Config{Engine: func(caller.Caller) Engine { return nil }})
 	for range maxStreams {
 		if _, err := s.streams.admit("busy"); err != nil {
 			t.Fatal(err)
@@ -369,7 +370,7 @@ func TestPortStreams(t *testing.T) {
 	}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/cells/demo/ports/80/", nil)
 	w := httptest.NewRecorder()
-	c := &call{id: "req_1", caller: caller{name: "busy", local: true}}
+	c := &call{id: "req_1", caller: sender{name: "busy", local: true}}
 	s.dispatch(w, r.WithContext(context.WithValue(r.Context(), callKey, c)))
 	wantProblem(t, w.Result(), w.Body.String(), 429, api.CodeTooMany)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/document"
+	"github.com/forkcell/forkcell/internal/home"
 )
 
 const problemType = "application/problem+json"
@@ -35,14 +35,14 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		p.Instance = c.id
 		return p
 	}
-	e, ok := errors.AsType[*api.Error](cell.Explain(err))
+	e, ok := errors.AsType[*api.Error](home.Explain(err))
 	if !ok {
 		s.logger.Error("request failed", "request", c.id, "error", err)
 		return newProblem(c.id, http.StatusInternalServerError, &api.Error{
 			Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
 		})
 	}
-	if cell.IsDiskFull(err) && e.Code != api.CodeDiskFull { // whatever the daemon was about to do
+	if home.IsDiskFull(err) && e.Code != api.CodeDiskFull { // whatever the daemon was about to do
 		full := *e
 		full.Code, e = api.CodeDiskFull, &full
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // TestOpenAPIPage compares the table of routes in the documentation with the routes.
@@ -42,7 +42,7 @@ func TestOpenAPIPage(t *testing.T) {
 // routeTable returns a table of the routes for each tag.
 func routeTable() string {
 	var b strings.Builder
-	s := New(Config{Engine: func(cell.Caller) Engine { return nil }})
+	s := New(Config{Engine: func(caller.Caller) Engine { return nil }})
 	for _, tag := range docsTags(s.api.OpenAPI().Paths) {
 		fmt.Fprintf(&b, "\n### %s\n\n| request | what it does | needs |\n|---|---|---|\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:])
 		for _, row := range routeRows(tag.Operations) {

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/session"
@@ -24,7 +24,7 @@ import (
 // Config has the parts of a Server.
 type Config struct {
 	// Engine returns an engine that acts for a caller.
-	Engine func(cell.Caller) Engine
+	Engine func(caller.Caller) Engine
 	// UserName returns the name of a local user, as statements record it.
 	UserName func(uid int) string
 	// Touch, if set, is called with the name of a cell for each request about it.

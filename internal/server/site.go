@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // sitePath begins the paths of the pages for people. Idempotency keys have no meaning
@@ -66,14 +66,14 @@ type Visit struct {
 func (s *Server) Visit(r *http.Request, v Visitor) (*Visit, error) {
 	c := callOf(r.Context())
 	if v.Token == "" {
-		c.caller = caller{name: v.Name, local: true}
+		c.caller = sender{name: v.Name, local: true}
 		return &Visit{s, c}, nil
 	}
 	grant, err := s.config.Tokens.Current(v.Token)
 	if err != nil {
 		return nil, s.tokenProblem(c, err)
 	}
-	c.caller, c.ceiling = caller{name: grant.Name, grant: grant}, grant.Ceiling
+	c.caller, c.ceiling = sender{name: grant.Name, grant: grant}, grant.Ceiling
 	if err := s.quotaProblem(c, s.limiter.Request(grant)); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,9 @@ func (v *Visit) SeesAll() bool { return v.call.caller.seesAll() }
 
 // Caller returns the visitor as the engine knows it. expect is the revision that a cell
 // must have to be changed; nil is any.
-func (v *Visit) Caller(expect *int64) cell.Caller { return v.server.engineCaller(v.call, expect, nil) }
+func (v *Visit) Caller(expect *int64) caller.Caller {
+	return v.server.engineCaller(v.call, expect, nil)
+}
 
 // Problem returns the document of an error, as the API would answer.
 func (s *Server) Problem(r *http.Request, err error) api.Problem {

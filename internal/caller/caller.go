@@ -1,4 +1,6 @@
-package cell
+// Package caller describes who makes a request, and what a request may use of the
+// caller's environment: directory, variables, credentials, policies, paths of the host.
+package caller
 
 import (
 	"io"
@@ -58,16 +60,9 @@ type Caller struct {
 // GitUser is an identity for git.
 type GitUser struct{ Name, Email string }
 
-// As returns an engine that acts for a caller. Engines of one home share the rest.
-func (e *Engine) As(c Caller) *Engine {
-	other := *e
-	other.caller, other.log = c, e.log.For(c.Actor, c.Request)
-	return &other
-}
-
-// path returns a path of a request as an absolute path. A trailing slash stays. It
+// AbsPath returns a path of a request as an absolute path. A trailing slash stays. It
 // fails for a relative path of a caller without a directory.
-func (c Caller) path(p string) (string, error) {
+func (c Caller) AbsPath(p string) (string, error) {
 	switch {
 	case p == "" || filepath.IsAbs(p):
 		return p, nil
@@ -77,10 +72,11 @@ func (c Caller) path(p string) (string, error) {
 	return c.Dir + "/" + p, nil
 }
 
-// sees reports whether the caller may know of a cell.
-func (c Caller) sees(cell string) bool { return c.Sees == nil || c.Sees(cell) }
+// MaySee reports whether the caller may know of a cell.
+func (c Caller) MaySee(cell string) bool { return c.Sees == nil || c.Sees(cell) }
 
-func (c Caller) lookupEnv(name string) (string, bool) {
+// LookupEnv returns the value of one of the caller's variables.
+func (c Caller) LookupEnv(name string) (string, bool) {
 	for _, kv := range c.Env {
 		if value, ok := strings.CutPrefix(kv, name+"="); ok {
 			return value, true
@@ -89,39 +85,41 @@ func (c Caller) lookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// reader reads the caller's sources of credentials.
-func (c Caller) reader() credential.Reader {
+// Reader reads the caller's sources of credentials.
+func (c Caller) Reader() credential.Reader {
 	return credential.Reader{Env: c.Env, Dir: c.Dir, Stderr: c.Stderr}
 }
 
-// fileReader reads the sources of the credentials file.
-func (c Caller) fileReader() credential.Reader {
-	r := c.reader()
+// FileReader reads the sources of the credentials file.
+func (c Caller) FileReader() credential.Reader {
+	r := c.Reader()
 	r.OnlyFiles = c.FileSources
 	return r
 }
 
-// mayUseLine reports whether the caller may use a line of the credentials file.
-func (c Caller) mayUseLine(credential string) bool { return c.MayUse == nil || c.MayUse(credential) }
+// MayUseLine reports whether the caller may use a line of the credentials file.
+func (c Caller) MayUseLine(credential string) bool { return c.MayUse == nil || c.MayUse(credential) }
 
-func (c Caller) git() GitUser {
+// GitUser returns the caller's identity for git; it may be empty.
+func (c Caller) GitUser() GitUser {
 	if c.Git == nil {
 		return GitUser{}
 	}
 	return c.Git()
 }
 
-func (c Caller) report(p api.Progress) {
+// Report passes the progress of long work on to the caller.
+func (c Caller) Report(p api.Progress) {
 	if c.Progress != nil {
 		c.Progress(p)
 	}
 }
 
-// inherited returns the value of each variable that a policy passes on and the
+// Inherited returns the value of each variable that a policy passes on and the
 // caller has, as K=V.
-func (c Caller) inherited(p *policy.Policy) (given []string) {
+func (c Caller) Inherited(p *policy.Policy) (given []string) {
 	for _, name := range p.Environment.Inherit {
-		if value, ok := c.lookupEnv(name); ok {
+		if value, ok := c.LookupEnv(name); ok {
 			given = append(given, name+"="+value)
 		}
 	}

@@ -1,24 +1,23 @@
-package cell
+package fsx
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/forkcell/forkcell/internal/quote"
 )
 
-func isDir(p string) bool {
+// IsDir reports whether a path leads to a directory.
+func IsDir(p string) bool {
 	info, err := os.Stat(p)
 	return err == nil && info.IsDir()
 }
 
-// realPath returns an absolute path with every symlink in it resolved, as far as it
+// RealPath returns an absolute path with every symlink in it resolved, as far as it
 // exists.
-func realPath(path string) (string, error) {
+func RealPath(path string) (string, error) {
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("%s is not absolute", quote.Path(path))
+		return "", fmt.Errorf("%q is not absolute", path)
 	}
 	rest := ""
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
@@ -35,20 +34,21 @@ func realPath(path string) (string, error) {
 
 // Inside reports whether path is dir or below it, wherever links in them lead.
 func Inside(path, dir string) (bool, error) {
-	real, err := realPath(path)
+	real, err := RealPath(path)
 	if err != nil {
 		return false, err
 	}
-	top, err := realPath(dir)
-	return err == nil && within(real, top), err
+	top, err := RealPath(dir)
+	return err == nil && Within(real, top), err
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
+// Within reports whether path is dir or below it.
+func Within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-func isLink(path string) bool {
+// IsLink reports whether a path is a symlink.
+func IsLink(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }

@@ -1,4 +1,4 @@
-package cell
+package home
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// checkName accepts [a-z0-9][a-z0-9._-]{0,62}.
-func checkName(what, name string) error {
+// CheckName accepts [a-z0-9][a-z0-9._-]{0,62}.
+func CheckName(what, name string) error {
 	ok := name != "" && len(name) <= 63
 	for i := 0; ok && i < len(name); i++ {
 		ch := name[i]
@@ -29,13 +30,13 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// findCell looks a cell up by name.
-func (e *Engine) findCell(name string) (store.Cell, error) {
-	if err := checkName("cell", name); err != nil {
+// FindCell looks a cell up by name.
+func (h *Home) FindCell(name string) (store.Cell, error) {
+	if err := CheckName("cell", name); err != nil {
 		return store.Cell{}, err
 	}
 	var c store.Cell
-	err := e.view(func(tx *store.Tx) (err error) {
+	err := h.View(func(tx *store.Tx) (err error) {
 		c, err = tx.Cell(name)
 		return err
 	})
@@ -49,9 +50,9 @@ func (e *Engine) findCell(name string) (store.Cell, error) {
 // directory above it that a cell was made from, and the path of dir below that
 // source. Forks do not count. The name is empty when there is no such cell;
 // several cells of one source are an error that names them.
-func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err error) {
+func (h *Home) CellAt(_ context.Context, dir string) (name, below string, err error) {
 	var cells []store.Cell
-	if err := e.view(func(tx *store.Tx) (err error) {
+	if err := h.View(func(tx *store.Tx) (err error) {
 		cells, err = tx.Cells(false)
 		return err
 	}); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -59,26 +60,26 @@ func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err 
 	}
 	sources := map[string]string{}
 	for _, c := range cells {
-		if isOfDirectory(c) {
+		if IsOfDirectory(c) {
 			sources[c.Name] = c.Source
 		}
 	}
 	return CellOf(dir, sources)
 }
 
-// isOfDirectory reports whether a cell was made from a directory, and is no fork.
-func isOfDirectory(c store.Cell) bool { return c.SourceKind == "dir" && c.ForkedCell == "" }
+// IsOfDirectory reports whether a cell was made from a directory, and is no fork.
+func IsOfDirectory(c store.Cell) bool { return c.SourceKind == "dir" && c.ForkedCell == "" }
 
 // CellOf is CellAt among cells with the given sources, by their names.
 func CellOf(dir string, sources map[string]string) (name, below string, err error) {
-	real, err := realPath(dir)
+	real, err := fsx.RealPath(dir)
 	if err != nil {
 		return "", "", err
 	}
 	source, names := "", []string{}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		at := sources[name]
-		if !within(real, at) || len(at) < len(source) {
+		if !fsx.Within(real, at) || len(at) < len(source) {
 			continue
 		}
 		if at != source {
@@ -97,9 +98,9 @@ func CellOf(dir string, sources map[string]string) (name, below string, err erro
 		"%s is the source of several cells: %s", quote.Path(source), strings.Join(names, ", "))
 }
 
-// splitBack splits "STATE~N" into the state and N. "STATE~" means N = 1, and a
+// SplitBack splits "STATE~N" into the state and N. "STATE~" means N = 1, and a
 // reference without "~" has N = 0.
-func splitBack(ref string) (state string, n int, err error) {
+func SplitBack(ref string) (state string, n int, err error) {
 	state, count, ok := strings.Cut(ref, "~")
 	if !ok || count == "" {
 		if ok {
@@ -114,25 +115,25 @@ func splitBack(ref string) (state string, n int, err error) {
 	return state, int(back), nil
 }
 
-// findCheckpoint resolves a state of a cell: an id or a unique part of one, a
+// FindCheckpoint resolves a state of a cell: an id or a unique part of one, a
 // name given with checkpoint --name, the cell's own name, or one of the words
 // HEAD, base and applied. "~N" after any of them, or alone for the head, is the
 // Nth state before it.
-func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
-	state, n, err := splitBack(ref)
+func (h *Home) FindCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
+	state, n, err := SplitBack(ref)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
-	from, err := e.findState(tx, c, state)
+	from, err := h.findState(tx, c, state)
 	if err != nil || n == 0 {
 		return from, err
 	}
-	return stateBefore(tx, c, from.ID, n, ref)
+	return StateBefore(tx, c, from.ID, n, ref)
 }
 
-// stateBefore returns the Nth state before a state of a cell. ref is the reference
+// StateBefore returns the Nth state before a state of a cell. ref is the reference
 // to name in errors.
-func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (store.Checkpoint, error) {
+func StateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (store.Checkpoint, error) {
 	line, err := tx.Lineage(id)
 	if err != nil {
 		return store.Checkpoint{}, err
@@ -144,13 +145,13 @@ func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (stor
 	return line[n], nil
 }
 
-// isWord reports whether a reference is a reserved word for a state. It has
+// IsWord reports whether a reference is a reserved word for a state. It has
 // priority over a cell of that name.
-func isWord(ref string) bool {
+func IsWord(ref string) bool {
 	return slices.Contains([]string{"", "head", "HEAD", "base", "applied"}, ref)
 }
 
-func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
+func (h *Home) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
 	switch ref {
 	case "", "head", "HEAD":
 		return tx.Checkpoint(c.Head)
@@ -168,19 +169,19 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 	}
 	id, err := tx.Complete("checkpoints", ref)
 	if err != nil {
-		return store.Checkpoint{}, idError("checkpoint", ref, err, "`forkcell log "+c.Name+"` shows them")
+		return store.Checkpoint{}, IDError("checkpoint", ref, err, "`forkcell log "+c.Name+"` shows them")
 	}
 	if found, err = tx.Checkpoint(id); err != nil {
 		return found, err
 	}
-	ours, err := e.inHistory(tx, c, found)
+	ours, err := h.inHistory(tx, c, found)
 	if err == nil && !ours {
 		other, lookup := tx.CellByID(found.CellID)
 		if lookup != nil {
 			return found, lookup
 		}
 		hint := fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName)
-		if !e.caller.sees(other.LastName) {
+		if !h.Caller.MaySee(other.LastName) {
 			hint = ""
 		}
 		return found, api.Missing("checkpoint of "+c.Name, ref, hint)
@@ -190,7 +191,7 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 
 // inHistory reports whether a checkpoint is part of a cell's own history, or of the
 // history of what it was forked from.
-func (e *Engine) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
+func (h *Home) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
 	if chk.CellID == c.ID {
 		return true, nil
 	}
@@ -198,7 +199,7 @@ func (e *Engine) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bo
 		if from == "" {
 			continue
 		}
-		in, err := inLineage(tx, chk.ID, from)
+		in, err := InLineage(tx, chk.ID, from)
 		if in || err != nil {
 			return in, err
 		}
@@ -206,8 +207,8 @@ func (e *Engine) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bo
 	return false, nil
 }
 
-// inLineage reports whether id is tip or one of its ancestors.
-func inLineage(tx *store.Tx, id, tip string) (bool, error) {
+// InLineage reports whether id is tip or one of its ancestors.
+func InLineage(tx *store.Tx, id, tip string) (bool, error) {
 	line, err := tx.Lineage(tip)
 	if err != nil {
 		return false, err
@@ -220,8 +221,8 @@ func inLineage(tx *store.Tx, id, tip string) (bool, error) {
 	return false, nil
 }
 
-// findRun resolves a run of a cell; "" is its last one.
-func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error) {
+// FindRun resolves a run of a cell; "" is its last one.
+func (h *Home) FindRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error) {
 	if ref == "" {
 		r, err := tx.LastRun(c.ID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -231,21 +232,22 @@ func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, err
 	}
 	id, err := tx.Complete("runs", ref)
 	if err != nil {
-		return store.Run{}, idError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
+		return store.Run{}, IDError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
 	}
 	r, err := tx.Run(id)
 	if err != nil || r.CellID == c.ID {
 		return r, err
 	}
 	// A fork has the runs whose work it inherited.
-	inherited, err := inLineage(tx, r.After, c.Head)
+	inherited, err := InLineage(tx, r.After, c.Head)
 	if err == nil && !inherited {
 		err = api.Missing("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
 	}
 	return r, err
 }
 
-func idError(what, ref string, err error, hint string) error {
+// IDError returns the error for an id that was not found, or that is not unique.
+func IDError(what, ref string, err error, hint string) error {
 	if errors.Is(err, store.ErrAmbiguous) {
 		return api.Usagef("use more characters", "ambiguous %s id %s", what, quote.Arg(ref))
 	}
@@ -255,11 +257,11 @@ func idError(what, ref string, err error, hint string) error {
 	return err
 }
 
-// nameAfter returns an unused cell name that is derived from a directory.
-func (e *Engine) nameAfter(dir string) string {
+// NameAfter returns an unused cell name that is derived from a directory.
+func (h *Home) NameAfter(dir string) string {
 	base := NameAfter(dir)
 	name := base
-	for n := 2; api.KindOf(e.nameFree(name)) == api.Refused; n++ {
+	for n := 2; api.KindOf(h.NameFree(name)) == api.Refused; n++ {
 		name = base + "-" + strconv.Itoa(n)
 	}
 	return name
@@ -284,26 +286,27 @@ func NameAfter(dir string) string {
 	return base[:min(len(base), 56)]
 }
 
-// refuseOverlap refuses a path that contains the home or is in it: a cell must never reach
+// RefuseOverlap refuses a path that contains the home or is in it: a cell must never reach
 // the keys, and an import must never import itself.
-func (e *Engine) refuseOverlap(flag, path string) error {
-	real, err := realPath(path)
+func (h *Home) RefuseOverlap(flag, path string) error {
+	real, err := fsx.RealPath(path)
 	if err != nil {
 		return api.Usagef("", "%s %s: %v", flag, quote.Path(path), err)
 	}
-	home, err := realPath(e.home)
+	home, err := fsx.RealPath(h.Path)
 	if err != nil {
 		return err
 	}
-	if within(real, home) || within(home, real) {
+	if fsx.Within(real, home) || fsx.Within(home, real) {
 		return api.Refusef(api.CodeOverlap, "choose another directory, or another --home",
-			"%s %s overlaps the state directory %s", flag, quote.Path(path), quote.Path(e.home))
+			"%s %s overlaps the state directory %s", flag, quote.Path(path), quote.Path(h.Path))
 	}
 	return nil
 }
 
-func (e *Engine) nameFree(name string) error {
-	_, err := e.findCell(name)
+// NameFree refuses the name of a cell that exists.
+func (h *Home) NameFree(name string) error {
+	_, err := h.FindCell(name)
 	if err == nil {
 		return api.Refusef(api.CodeNameTaken, "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
 	}
@@ -313,19 +316,19 @@ func (e *Engine) nameFree(name string) error {
 	return err
 }
 
-// outsideWorkspaces refuses a file of the operator in a place that a cell or an
+// OutsideWorkspaces refuses a file of the operator in a place that a cell or an
 // apply could write to: it names grants, or commands that run on the host.
-func (e *Engine) outsideWorkspaces(what, file string) error {
+func (h *Home) OutsideWorkspaces(what, file string) error {
 	const hint = "keep it elsewhere, also if it is linked to"
-	home, err := realPath(e.home)
+	home, err := fsx.RealPath(h.Path)
 	if err != nil {
 		return err
 	}
-	if within(file, home) {
+	if fsx.Within(file, home) {
 		return api.Refusef(api.CodeCredential, hint, "the %s %s is in the state directory", what, quote.Path(file))
 	}
 	var cells []store.Cell
-	err = e.view(func(tx *store.Tx) (err error) {
+	err = h.View(func(tx *store.Tx) (err error) {
 		cells, err = tx.Cells(false)
 		return err
 	})
@@ -333,16 +336,16 @@ func (e *Engine) outsideWorkspaces(what, file string) error {
 		return err
 	}
 	for _, c := range cells {
-		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
+		if source, err := fsx.RealPath(c.Source); err == nil && c.SourceKind == "dir" && fsx.Within(file, source) {
 			return api.Refusef(api.CodeCredential, hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
 		}
 	}
 	return nil
 }
 
-// namesFree reports whether no cell has one of the names.
-func (e *Engine) namesFree(names []string) (free bool, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
+// NamesFree reports whether no cell has one of the names.
+func (h *Home) NamesFree(names []string) (free bool, err error) {
+	err = h.Store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		free = !slices.ContainsFunc(cells, func(c store.Cell) bool { return slices.Contains(names, c.Name) })
 		return err

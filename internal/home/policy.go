@@ -1,0 +1,28 @@
+package home
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// StoredPolicy reads a stored policy; "" is the default one.
+func (h *Home) StoredPolicy(hash string) (*policy.Policy, error) {
+	if hash == "" {
+		return policy.Default(), nil
+	}
+	text, err := h.Store.ReadBlob(hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
+	}
+	if errors.Is(err, store.ErrDigest) {
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.Caller.ParsePolicy(api.PolicyFile{Name: api.Text("policy " + hash[:12]), Text: text})
+}

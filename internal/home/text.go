@@ -1,0 +1,23 @@
+package home
+
+import (
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// Recordable returns argv as it may be recorded: without secrets, every byte as text.
+func Recordable(argv []string) []string {
+	out := redact.Args(argv)
+	for i, a := range out {
+		if quote.Base64(a) != "" {
+			out[i] = quote.Arg(a)
+		}
+	}
+	return out
+}
+
+// PathNote returns a note about a path.
+func PathNote(path, text string) api.PathNote {
+	return api.PathNote{Path: path, PathBase64: quote.Base64(path), Note: text}
+}
