@@ -22,9 +22,12 @@ type RunOptions struct {
 	CPUs   int64 `json:"cpus_milli,omitempty"`
 	PIDs   int64 `json:"pids,omitempty"`
 	// AllowDegraded runs the command although a control cannot be enforced.
-	AllowDegraded bool           `json:"allow_degraded,omitempty"`
-	Network       NetworkRequest `json:"network,omitzero"`
-	Grants        GrantRequest   `json:"grants,omitzero"`
+	AllowDegraded bool `json:"allow_degraded,omitempty"`
+	// WatchDisk accepts a limit on the disk that is enforced by looking at intervals, as
+	// AllowDegraded does.
+	WatchDisk bool           `json:"watch_disk,omitempty"`
+	Network   NetworkRequest `json:"network,omitzero"`
+	Grants    GrantRequest   `json:"grants,omitzero"`
 	// Root is host, host-overlay or a directory; "" is host.
 	Root Text `json:"root,omitempty"`
 	// AsRoot makes the command root in the cell.

@@ -160,10 +160,21 @@ func unenforced(e *driver.UnenforceableError, err error) error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: e.Error(), Hint: strings.Join(hints, "; "), Err: err}
 }
 
-// diskInterval is the time between two checks of the space that a run uses. The
-// cost depends on how much the run has changed; checks take at most a tenth of the
-// time.
-const diskInterval = 250 * time.Millisecond
+// diskRests returns the time between two checks of the space that a run uses, and how
+// many times the duration of a check the run is then left alone. The duration depends on
+// how much the run has changed. A large limit is checked seldom: a run cannot add a
+// large part of it in a few seconds.
+func diskRests(limit int64) (interval time.Duration, times int) {
+	const (
+		shortest, longest = 250 * time.Millisecond, 4 * time.Second
+		perSecond         = 16 << 30
+	)
+	interval = min(longest, max(shortest, time.Duration(limit/(perSecond/int64(time.Second)))))
+	if interval > time.Second {
+		return interval, 50
+	}
+	return interval, 10
+}
 
 // watchDisk ends the run when it has added more than its policy allows. It checks
 // at intervals, so the run may add more before it ends: the usual file systems have
@@ -203,7 +214,8 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 // overDisk returns true when more than most bytes are in use, and false when ctx
 // ends first. The error is the reason why a check was incomplete.
 func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over bool, lost error) {
-	timer := time.NewTimer(diskInterval)
+	interval, times := diskRests(r.policy.Limits.Disk)
+	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	for {
 		select {
@@ -220,7 +232,7 @@ func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over b
 		if ctx.Err() == nil && err != nil {
 			lost = err
 		}
-		timer.Reset(max(diskInterval, 10*time.Since(begin)))
+		timer.Reset(max(interval, time.Duration(times)*time.Since(begin)))
 	}
 }
 

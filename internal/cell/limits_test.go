@@ -49,6 +49,10 @@ func TestDiskLimit(t *testing.T) {
 		if len(res.Degraded) == 0 || res.Events["denied"] != 1 {
 			w.Errorf("degraded %v, events %v", res.Degraded, res.Events)
 		}
+		watched := func(r *api.RunRequest) { r.WatchDisk = true }
+		if res, _ := w.sh("demo", "exec yes > big", rule, watched, restoreOnFail); res.Outcome != "killed" || len(res.Degraded) == 0 {
+			w.Errorf("with a limit that is looked at: %+v", res)
+		}
 		if res, _ := w.sh("demo", "head -c 1000000 /dev/zero > small", rule, degradedAllowed); res.Outcome != "succeeded" {
 			w.Errorf("below the limit: %+v", res)
 		}

@@ -162,7 +162,7 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 	spec.Timeout = p.Limits.WallTime
 	if p.Limits.Disk > 0 {
 		const weak = "limit disk is enforced by looking now and then, not by the kernel"
-		if !req.AllowDegraded {
+		if !req.AllowDegraded && !req.WatchDisk {
 			return nil, api.Refusef(api.CodeUnenforced, "--allow-degraded runs it all the same, and says so", "%s", weak)
 		}
 		notes = append(notes, weak)

@@ -92,7 +92,7 @@ func limitsText(l api.SessionLimits, optional bool) string {
 		parts = append(parts, wallTime(time.Duration(l.WallTimeSeconds)*time.Second))
 	}
 	if l.DiskBytes > 0 {
-		parts = append(parts, size(l.DiskBytes)+" of disk")
+		parts = append(parts, size(l.DiskBytes)+" of disk, checked now and then")
 	}
 	return strings.Join(parts, ", ") // flags may set more
 }

@@ -45,7 +45,7 @@ func newRemove(s *session, fam *family) *cobra.Command {
 removed.`,
 		Example: `  forkcell rm demo
   forkcell rm try-1 try-2 try-3`,
-		Args:              someCells,
+		Args:              some("CELL"),
 		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			for _, name := range args {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -204,27 +205,53 @@ func newSessionVerify(s *session) *cobra.Command {
 func newSessionDelete(s *session) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "delete SESSION",
-		Short: "Remove the cell of a session that has ended; its receipts stay",
-		Long: `Remove the cell of a session that has ended. Its receipts and events stay. Without
---force a session with work that was not decided is refused.`,
-		Example:           "  forkcell session delete repo-claude",
-		Args:              positional("SESSION"),
-		ValidArgsFunction: s.completeSession,
+		Use:   "delete SESSION...",
+		Short: "Remove the cells of sessions that have ended; their receipts stay",
+		Long: `Remove the cells of sessions that have ended. Their receipts and events stay. Without
+--force a session with work that was not decided is refused. If one of the sessions is
+refused, none is removed.`,
+		Example: `  forkcell session delete repo-claude
+  forkcell session delete repo-claude repo-claude-2`,
+		Args:              some("SESSION"),
+		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			info, err := agentsession.Show(ctx, e, args[0], s.now())
-			if err != nil {
-				return err
-			}
-			if err := agentsession.RefuseDelete(info, force); err != nil {
-				return err
-			}
-			if err := e.RemoveAll(ctx, args, true); err != nil {
-				return err
-			}
-			return s.emit(map[string]any{"session_id": args[0], "deleted": true}, func(p *page) { p.printf("session %s deleted; its receipts stay\n", quote.Line(args[0])) })
+			return deleteSessions(ctx, s, e, args, force)
 		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if its work was not decided")
 	return cmd
+}
+
+// deleteSessions removes sessions, all or none.
+func deleteSessions(ctx context.Context, s *session, e Engine, names []string, force bool) error {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	for _, name := range names {
+		info, err := agentsession.Show(ctx, e, name, s.now())
+		if err == nil {
+			err = agentsession.RefuseDelete(info, force)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := e.RemoveAll(ctx, names, true); err != nil {
+		return err
+	}
+	type deleted struct {
+		SessionID string `json:"session_id"`
+		Deleted   bool   `json:"deleted"`
+	}
+	list := make([]deleted, len(names))
+	for i, name := range names {
+		list[i] = deleted{name, true}
+	}
+	var doc any = list
+	if len(list) == 1 {
+		doc = list[0]
+	}
+	return s.emit(doc, func(p *page) {
+		for _, name := range names {
+			p.printf("session %s deleted; its receipts stay\n", quote.Line(name))
+		}
+	})
 }

@@ -68,13 +68,11 @@ func positional(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// someCells requires the names of one or more cells.
-func someCells(cmd *cobra.Command, args []string) error {
-	names := []string{"CELL"}
-	for range len(args) - 1 {
-		names = append(names, "CELL")
+// some requires one or more arguments of a kind.
+func some(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		return positional(slices.Repeat([]string{name}, max(1, len(args)))...)(cmd, args)
 	}
-	return positional(names...)(cmd, args)
 }
 
 func usageLine(cmd *cobra.Command) string {

@@ -109,10 +109,12 @@ func (b *Bounds) mayStart(a *agent.Adapter) error {
 	return api.Refusef(api.CodeForbidden, "the operator allows it with `forkcell serve --allow-agent "+a.Name+"`", "the caller may not start the agent %s of this host", a.Name)
 }
 
-// Limits of a session without others. Those on memory and processes are Workcell's, and
-// hold where the host can enforce them. There is none on the disk: no kernel enforces
-// one for a directory, and a session would be less assured with it.
+// Limits of a session without others. Those on memory, processes and disk are Workcell's.
+// Memory and processes are limited where the host can enforce that. The disk is looked at
+// now and then, because no kernel enforces a limit for a directory.
 const (
+	strictDisk   = 60 << 30
+	otherDisk    = 80 << 30
 	strictMemory = 6 << 30
 	otherMemory  = 8 << 30
 	sessionPIDs  = 1024
@@ -121,9 +123,9 @@ const (
 
 // defaultLimits returns the limits of a session for which nobody gave any.
 func defaultLimits(w Wish) policy.Limits {
-	l := policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime}
+	l := policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime, Disk: otherDisk}
 	if w.Mode == Strict {
-		l.Memory = strictMemory
+		l.Memory, l.Disk = strictMemory, strictDisk
 	}
 	if w.Options.Memory != 0 {
 		l.Memory = 0 // the option sets it

@@ -209,6 +209,7 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	p := o.Plan
 	q := api.StartRequest{Cell: name, RunOptions: o.Options, Session: &p.Terms}
 	q.Policy, q.Control, q.Turns = p.file(), p.control, p.turns
+	q.WatchDisk = p.OptionalLimits
 	if q.Network.Unrestricted {
 		q.Degraded = append(q.Degraded, anyHost)
 	}

@@ -54,6 +54,9 @@ func TestOnlyDefaultLimitsAreOptional(t *testing.T) {
 			t.Errorf("%s: %v after %d starts", c.name, err, len(e.started))
 		}
 		last := e.started[len(e.started)-1]
+		if last.WatchDisk != (c.limits == policy.Limits{}) {
+			t.Errorf("%s: a limit on the disk that is looked at is accepted: %v", c.name, last.WatchDisk)
+		}
 		if c.without != "" && !slices.Equal(last.Degraded, []string{c.without}) {
 			t.Errorf("%s: the receipt gets %q", c.name, last.Degraded)
 		}
