@@ -54,5 +54,5 @@ func open(home string, mode cli.Mode, caller caller.Caller) (cli.Engine, func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	return app.Local{Engine: e}, release, nil
+	return app.Local{Engine: e, Home: home, Caller: caller}, release, nil
 }

@@ -16,6 +16,9 @@ type GCRequest struct {
 	DryRun    bool          `json:"dry_run,omitempty"`
 	KeepLast  int           `json:"keep_last,omitempty"`
 	OlderThan time.Duration `json:"older_than_ns,omitempty"` // work of restored runs older than this goes; default 7 days
+	// KeepSources keeps the states that directories have had: mirrors of forks begin
+	// there.
+	KeepSources bool `json:"-"`
 }
 
 // CacheUse says that a run's tools kept their caches in the cell's state, and on
@@ -119,6 +122,9 @@ type GCResult struct {
 	Layers      []string `json:"layers"`
 	Objects     int      `json:"objects"`
 	Bytes       int64    `json:"bytes"`
+	// MirrorBytes is what went of copies that the caller's home has of directories, for
+	// the cells that were made from them through daemons elsewhere.
+	MirrorBytes int64 `json:"mirror_bytes,omitempty" doc:"Set by the command line only: bytes of copies of directories in the caller's own home."`
 }
 
 // Consumption is what a cell, or all selected cells, use at this moment.

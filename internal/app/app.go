@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -214,6 +215,19 @@ func logger() *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// mirrorHomes lists the homes of mirrors in a home.
+func mirrorHomes(home string) ([]string, error) {
+	list, err := os.ReadDir(filepath.Join(home, store.RemotesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var homes []string
+	for _, d := range list {
+		homes = append(homes, filepath.Join(home, store.RemotesDir, d.Name()))
+	}
+	return homes, err
 }
 
 // MirrorHome returns the home of the mirrors of a daemon's cells, in the caller's own

@@ -32,6 +32,11 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 			return nil, err
 		}
 		needed[c.ForkedCheckpoint] = true
+		if req.KeepSources {
+			if err := e.needSources(tx, needed, c); err != nil {
+				return nil, err
+			}
+		}
 	}
 	names, err := tx.Names("")
 	if err != nil {
@@ -74,6 +79,15 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, e.needRecentlyLeft(tx, req, removed, needed)
+}
+
+// needSources keeps the states that the source of a cell has had.
+func (e *Engine) needSources(tx *store.Tx, needed map[string]bool, c store.Cell) error {
+	states, err := e.pastSources(tx, c)
+	for _, s := range states {
+		needed[s.ID] = true
+	}
+	return err
 }
 
 // isRecent reports whether t is so recent that the work of that time is still

@@ -65,6 +65,20 @@ func (e *Engine) records() ([]*cellRecord, error) {
 	})
 }
 
+// KeepRecords makes the engine, and those made from it, keep what they read about cells
+// until any process changes the database. It is for a process that answers many
+// requests. What the first request needs is read meanwhile; the returned function waits
+// for that.
+func (e *Engine) KeepRecords() (wait func()) {
+	e.shared.keeps.Store(true)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = e.records() // a request that needs them gets the error
+	}()
+	return func() { <-done }
+}
+
 // ordinaryCells returns the cells that are no shared caches, by name.
 func ordinaryCells(tx *store.Tx) ([]store.Cell, error) {
 	cells, err := tx.Cells(false)

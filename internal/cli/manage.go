@@ -88,7 +88,10 @@ func newGC(s *session, fam *family) *cobra.Command {
 		Use:   "gc",
 		Short: "Free states that nothing needs",
 		Long: `Free states that nothing needs. A checkpoint that a head, a name, a fork or an
-undecided run needs is never freed. The work of restored runs is kept for 7 days.`,
+undecided run needs is never freed. The work of restored runs is kept for 7 days.
+
+The home has copies of directories that cells of daemons on other machines were made
+from. What nothing needs of them is freed too; with --url, of that daemon's cells.`,
 		Example: `  forkcell gc --dry-run
   forkcell gc --older-than 0`,
 		Args: positional(),
@@ -132,6 +135,9 @@ func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
 			count(int64(len(res.Layers)), "layer", "layers"), count(int64(res.Objects), "object", "objects"))
 		for _, id := range res.Checkpoints {
 			p.printf("  %s\n", quote.Line(id))
+		}
+		if res.MirrorBytes > 0 {
+			p.printf("%s %s of copies for cells of daemons elsewhere\n", verb, size(res.MirrorBytes))
 		}
 	})
 }

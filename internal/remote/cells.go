@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -235,16 +236,12 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 // Graph returns the lineage of all states.
 func (e *Engine) Graph(ctx context.Context) ([]api.GraphNode, error) { return all(e.client.Graph(ctx)) }
 
-// GC frees states that nothing needs. It also finishes what killed inits left here.
+// GC frees states that nothing needs, of the daemon and of the mirrors of its cells. It
+// also finishes what killed inits left here.
 func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error) {
-	if !e.client.Local() && !r.DryRun {
-		_, _, release, err := e.finishedMirrors(ctx, false)
-		if err == nil {
-			err = release()
-		}
-		if err != nil {
-			return nil, err
-		}
+	mirrored, err := e.collectMirrors(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	// 0 is sent as such: it is not the default.
 	body := map[string]any{"dry_run": r.DryRun, "keep_last": r.KeepLast, "older_than": strconv.FormatInt(int64(r.OlderThan), 10) + "ns"}
@@ -252,7 +249,33 @@ func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 	if err := e.ask(ctx, http.MethodPost, "/v1/gc", body, res); err != nil {
 		return nil, err
 	}
+	res.MirrorBytes = mirrored
 	return res, nil
+}
+
+// collectMirrors frees what nothing needs of the mirrors of the daemon's cells, and
+// returns how many bytes that were.
+func (e *Engine) collectMirrors(ctx context.Context, r api.GCRequest) (freed int64, err error) {
+	if e.client.Local() {
+		return 0, nil
+	}
+	var h Home
+	var release func() error
+	if r.DryRun {
+		h, release, err = e.homes.Mirrors(false)
+	} else {
+		h, _, release, err = e.finishedMirrors(ctx, false)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	r.KeepSources = true
+	res, err := h.GC(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	return res.Bytes, nil
 }
 
 // query returns a path with those parameters that are set.

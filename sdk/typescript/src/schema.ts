@@ -2323,6 +2323,11 @@ export interface components {
             checkpoints: string[];
             dry_run: boolean;
             layers: string[];
+            /**
+             * Format: int64
+             * @description Set by the command line only: bytes of copies of directories in the caller's own home.
+             */
+            mirror_bytes?: number;
             /** Format: int64 */
             objects: number;
         };

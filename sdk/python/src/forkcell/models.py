@@ -489,6 +489,10 @@ class GCResult:
     dry_run: bool
     layers: list[str]
     objects: int
+    mirror_bytes: int | None = None
+    """
+    Set by the command line only: bytes of copies of directories in the caller's own home.
+    """
 
 
 @dataclass(kw_only=True)
