@@ -6,7 +6,7 @@ type WarmBody struct {
 	Command      []string    `json:"command,omitempty" doc:"The command that becomes the warm process. It must take part: see the protocol of warm processes."`
 	Stdin        string      `json:"stdin,omitempty" doc:"Input of the command, as text."`
 	Python       *WarmPython `json:"python,omitempty" doc:"A Python interpreter instead of a command."`
-	Ready        string      `json:"ready,omitempty" doc:"What must hold when the process says that it is warm: an expression that its output matches, or file:PATH."`
+	Ready        string      `json:"ready,omitempty" doc:"What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. With the runtime gvisor it is needed, and says when the cell is warm; port:N and notify are possible there, too."`
 	ReadyTimeout string      `json:"ready_timeout,omitempty" doc:"The time to become warm; without it, 60s."`
 }
 

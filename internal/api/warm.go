@@ -11,9 +11,9 @@ type WarmRequest struct {
 	Args Texts `json:"command"`
 	// Input is what the command reads from its standard input.
 	Input Text `json:"input,omitempty"`
-	// Ready is when the cell counts as ready, besides what its process says: an
-	// expression that its output matches, port:N, file:PATH or notify. "" is when the
-	// process says so.
+	// Ready is when the cell counts as ready, besides what the process of a template
+	// says: an expression that its output matches, port:N, file:PATH or notify. "" is
+	// when the process says so.
 	Ready string `json:"ready,omitempty"`
 	// Timeout is how long that may take; 0 is a minute.
 	Timeout time.Duration `json:"timeout_ns,omitempty"`

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/carry"
@@ -8,6 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/ready"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
@@ -34,6 +36,9 @@ func Helper() (code int, is bool) {
 func carrier(args []string) int {
 	if len(args) > 0 && args[0] == forward.Verb {
 		return forward.Main(args, os.Stdin, os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == ready.Verb {
+		return ready.Main(context.Background(), args, os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == files.Verb {
 		return files.Main(args, os.Stdin, os.Stdout, os.Stderr)

@@ -35,7 +35,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
-	if err := checkWarm(req.Warm); err != nil {
+	if err := checkWarm(req.Warm, cmp.Or(req.Runtime, c.Runtime)); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(checkControl(req), checkTurns(req), checkPackages(req), e.checkUnrestricted(req)); err != nil {

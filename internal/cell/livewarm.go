@@ -30,11 +30,11 @@ const shownLines = 20
 // cellWarm is the state in the event of a template that is warm.
 const cellWarm = "cell warm"
 
-// awaitWarm executes the command of a template and returns when it is warm.
+// awaitWarm executes the command of a warm cell and returns when it is warm.
 func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	template, ok := l.cell.(driver.Template)
 	if !ok {
-		return notTemplate(l.r.cell.Name)
+		return l.awaitReady(ctx, w)
 	}
 	l.r.unlockHome()
 	l.warm = home.Recordable(w.Args)
@@ -71,6 +71,33 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	failpoint.Hit("live.warm")
 	l.r.recordEvent(event.Config(event.Subject{Message: "its processes stand still, and can be copied"}, cellWarm))
 	return l.recordLive(func(rec *store.Run) { rec.Template, rec.Degraded = true, l.r.degraded })
+}
+
+// awaitReady executes a command and returns when what the caller has named holds. The
+// cell is no template: it goes on, and is branched as any other of its runtime.
+func (l *liveRun) awaitReady(ctx context.Context, w api.WarmRequest) error {
+	l.r.unlockHome()
+	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	when := w.Ready
+	if file, isFile := strings.CutPrefix(when, "file:"); isFile && !path.IsAbs(file) {
+		when = "file:" + path.Join(l.r.cell.MountAt, file)
+	}
+	err := l.host.ExecReady(limited, w.Args, when)
+	switch {
+	case err == nil:
+		l.readyUS = since(begin)
+		l.r.recordEvent(event.Config(event.Subject{Message: "its command is ready"}, cellWarm))
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		err = api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: --ready %s does not hold", l.r.cell.Name, limit, quote.Arg(w.Ready))
+	case api.CodeOf(err) == "":
+		err = api.Failf(api.CodeNotWarm, err, "cell %s did not become warm", l.r.cell.Name)
+	}
+	return api.WithDetails(err, l.host.LastOutput(shownLines))
 }
 
 // checkReady checks what else must hold in a template that is warm. Nothing can change

@@ -1,23 +1,51 @@
 package cell
 
 import (
+	"cmp"
+	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// checkWarm refuses a request for a template that no process can meet.
-func checkWarm(w *api.WarmRequest) error {
+// checkWarm refuses a request for a warm cell that its runtime cannot meet.
+func checkWarm(w *api.WarmRequest, runtime string) error {
+	native := cmp.Or(runtime, runtimeNative) == runtimeNative
 	switch {
 	case w == nil:
 		return nil
 	case len(w.Args) == 0 || w.Args[0] == "":
 		return api.Usagef("", "no command to make warm")
-	case w.Ready == "notify" || strings.HasPrefix(w.Ready, "port:"):
+	case CheckReady(w.Ready) != nil:
+		return api.Usagef("give REGEX, port:N, file:PATH or notify", "bad value for --ready: %v", CheckReady(w.Ready))
+	case native && (w.Ready == "notify" || strings.HasPrefix(w.Ready, "port:")):
 		return readyElsewhere(w.Ready)
+	case !native && w.Input != "":
+		return api.Refusef(api.CodeRuntime, "--runtime native has them; with this one any live cell can be branched, whatever runs in it",
+			"the runtime %s has no warm interpreters", runtime)
+	case !native && w.Ready == "":
+		return api.Refusef(api.CodeRuntime, "give --ready", "with the runtime %s only --ready says when the command is warm", runtime)
 	}
 	return nil
+}
+
+// CheckReady checks the syntax of --ready.
+func CheckReady(when string) error {
+	if port, ok := strings.CutPrefix(when, "port:"); ok {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err == nil && n == 0 {
+			err = errors.New("there is no port 0")
+		}
+		return err
+	}
+	if strings.HasPrefix(when, "file:") {
+		return nil
+	}
+	_, err := regexp.Compile(when)
+	return err
 }
 
 // readyElsewhere refuses a condition that only other runtimes can look at.

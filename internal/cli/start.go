@@ -28,7 +28,9 @@ shell, cp, ps and logs -f use the cell. Every exec is an event of the run.
 
 With --warm the cell is a template: the command after -- gets warm, then everything in
 the cell stands still, and branch makes cells that begin with its memory. The command
-must take part: see forkcell warm python, and docs/formats/warm-protocol.md for others.`,
+must take part: see forkcell warm python, and docs/formats/warm-protocol.md for others.
+With the runtime gvisor any command will do, and the cell goes on: --ready says when it
+is warm, and branch takes the moment that it is told to.`,
 		Example: `  forkcell start demo --memory 2GiB
   forkcell exec demo -- make test
   forkcell stop demo`,

@@ -2,15 +2,13 @@ package cli
 
 import (
 	"context"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/warm"
 )
@@ -61,23 +59,10 @@ func (w *warmFlags) request(cmd *cobra.Command, command []string) (*api.WarmRequ
 		}
 		return nil, nil //nolint:nilnil // as the comment says
 	}
-	if err := checkReady(w.ready.when); err != nil {
+	if err := cell.CheckReady(w.ready.when); err != nil {
 		return nil, usageError("give REGEX, port:N, file:PATH or notify", "%s: bad value for --ready: %v", verb(cmd), err)
 	}
 	return &api.WarmRequest{Args: command, Ready: w.ready.when, Timeout: time.Duration(w.ready.limit)}, nil
-}
-
-// checkReady checks the syntax of --ready.
-func checkReady(when string) error {
-	if port, ok := strings.CutPrefix(when, "port:"); ok {
-		_, err := strconv.ParseUint(port, 10, 16)
-		return err
-	}
-	if strings.HasPrefix(when, "file:") || when == "notify" {
-		return nil
-	}
-	_, err := regexp.Compile(when)
-	return err
 }
 
 func newWarm(s *session) *cobra.Command {

@@ -40,7 +40,7 @@ func layers() [][]string {
 		{"internal/egress", "internal/auth"},
 		{"internal/egress/login"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
-		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/suggest", "internal/eventquery", "internal/publish", "internal/mask", "internal/token", "internal/warm", "internal/injection", "internal/memory", "client", "receipt"},
+		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/ready", "internal/suggest", "internal/eventquery", "internal/publish", "internal/mask", "internal/token", "internal/warm", "internal/injection", "internal/memory", "client", "receipt"},
 		{"internal/preset", "internal/publish/forge", "internal/agent"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
@@ -109,7 +109,7 @@ func exceptions() []exception {
 		{
 			"internal/supervise",
 			[]string{
-				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/driver/packages", "internal/event", "internal/failpoint", "internal/files", "internal/forward", "internal/fsx",
+				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/driver/packages", "internal/event", "internal/failpoint", "internal/files", "internal/forward", "internal/ready", "internal/fsx",
 				"internal/live", "internal/mount", "internal/quote", "internal/redact",
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
@@ -146,6 +146,7 @@ func exceptions() []exception {
 		{"internal/memory", []string{"internal/fsx", "internal/failpoint"}, "an image is directories and digests"},
 		{"internal/files", []string{"internal/api"}, "the end in a cell knows paths and its streams"},
 		{"internal/forward", nil, "the end of a port knows its streams and a number"},
+		{"internal/ready", nil, "the end of a wait knows what it waits for"},
 		{"internal/carry", []string{"internal/fsx", "internal/failpoint", "internal/quote"}, "a copy knows two sides and a stream"},
 		{"internal/live", []string{"internal/api", "internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
 		{

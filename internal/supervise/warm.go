@@ -163,11 +163,14 @@ func (h *Host) Follow(c driver.Child, args []string, finish func()) {
 func (h *Host) LastOutput(most int) []string { return h.output.last(most) }
 
 // AllOutput returns what is kept of the output of commands.
-func (h *Host) AllOutput() string {
-	h.output.mu.Lock()
-	defer h.output.mu.Unlock()
+func (h *Host) AllOutput() string { return h.output.text() }
+
+// text returns what is kept.
+func (t *transcript) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var b strings.Builder
-	for _, c := range h.output.chunks {
+	for _, c := range t.chunks {
 		b.Write(c.Data)
 	}
 	return b.String()

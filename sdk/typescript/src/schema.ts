@@ -3546,7 +3546,7 @@ export interface components {
             command?: string[];
             /** @description A Python interpreter instead of a command. */
             python?: components["schemas"]["WarmPython"];
-            /** @description What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. */
+            /** @description What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. With the runtime gvisor it is needed, and says when the cell is warm; port:N and notify are possible there, too. */
             ready?: string;
             /** @description The time to become warm; without it, 60s. */
             ready_timeout?: string;

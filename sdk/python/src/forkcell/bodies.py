@@ -903,7 +903,7 @@ class WarmBody(TypedDict):
     """
     ready: NotRequired[str]
     """
-    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH.
+    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. With the runtime gvisor it is needed, and says when the cell is warm; port:N and notify are possible there, too.
     """
     ready_timeout: NotRequired[str]
     """

@@ -1443,7 +1443,7 @@ class WarmBody:
     """
     ready: str | None = None
     """
-    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH.
+    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. With the runtime gvisor it is needed, and says when the cell is warm; port:N and notify are possible there, too.
     """
     ready_timeout: str | None = None
     """
