@@ -3,7 +3,6 @@ package repo
 import (
 	"bytes"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,11 +12,9 @@ import (
 // takes over before the packages that the host's side needs are initialised.
 func TestFirstProcessStartsEarly(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "forkcell")
-	goCommand(t, "build", "-buildvcs=false", "-o", binary, "./cmd/forkcell")
 	var trace bytes.Buffer
 	// It has no control socket, so it ends as soon as it has started.
-	cmd := exec.CommandContext(t.Context(), binary)
+	cmd := exec.CommandContext(t.Context(), program(t, programs.whole))
 	cmd.Args, cmd.Env, cmd.Stderr = []string{"forkcell-init"}, []string{"GODEBUG=inittrace=1"}, &trace
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
 		t.Fatalf("%v\n%s", err, trace.String())

@@ -12,16 +12,17 @@ import (
 func TestNoSwitchIsShipped(t *testing.T) {
 	t.Parallel()
 	names := []string{"lookups in the root", "workdir without magic links", "detached host root", "live directory calls"}
-	for tags, want := range map[string]bool{"": false, "probes": true} {
-		binary := filepath.Join(t.TempDir(), "forkcell")
-		goCommand(t, "build", "-buildvcs=false", "-tags", tags, "-o", binary, "./cmd/forkcell")
-		program, err := os.ReadFile(binary)
+	for _, c := range []struct {
+		file string
+		want bool
+	}{{program(t, programs.whole), false}, {program(t, programs.probes), true}} {
+		contents, err := os.ReadFile(c.file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if got := bytes.Contains(program, []byte(name)); got != want {
-				t.Errorf("built with tags %q, %q is there: %t", tags, name, got)
+			if got := bytes.Contains(contents, []byte(name)); got != c.want {
+				t.Errorf("%s: %q is there: %t", filepath.Base(c.file), name, got)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package repo
 import (
 	"bytes"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,19 +14,17 @@ import (
 // whole program counts, too: a daemon starts it for each live cell.
 func TestStartIsCheap(t *testing.T) {
 	t.Parallel()
-	for name, tags := range map[string]string{"lean": "lean", "whole": ""} {
+	for name, build := range map[string]func() (string, error){"lean": programs.lean, "whole": programs.whole} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkStart(t, tags)
+			checkStart(t, program(t, build))
 		})
 	}
 }
 
-func checkStart(t *testing.T, tags string) {
+func checkStart(t *testing.T, binary string) {
 	t.Helper()
 	const most = 8 << 10 // bytes; one expression with a class of letters takes 170 KiB
-	binary := filepath.Join(t.TempDir(), "forkcell")
-	goCommand(t, "build", "-buildvcs=false", "-tags", tags, "-o", binary, "./cmd/forkcell")
 	var trace bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), binary, "version")
 	cmd.Env, cmd.Stderr = []string{"GODEBUG=inittrace=1"}, &trace
