@@ -57,7 +57,7 @@ const MaxEntries = 20_000
 var (
 	errNotFile = errors.New("not a regular file")
 	errNotDir  = errors.New("not a directory")
-	errTooMany = fmt.Errorf("more than %d entries", MaxEntries)
+	errTooMany = errors.New("more than " + strconv.Itoa(MaxEntries) + " entries")
 	errCut     = errors.New("the contents were cut off")
 )
 

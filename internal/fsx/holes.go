@@ -35,7 +35,7 @@ const (
 var ErrExtents = errors.New("malformed list of the parts of a sparse file")
 
 // ErrManyExtents means that a file has too many holes for a list of extents.
-var ErrManyExtents = fmt.Errorf("more than %d parts with large holes between them", MaxExtents)
+var ErrManyExtents = errors.New("more than " + strconv.Itoa(MaxExtents) + " parts with large holes between them")
 
 // Extents returns the parts of a file that hold data, in order, and at most
 // MaxExtents of them: small holes count as data where there would be more. What

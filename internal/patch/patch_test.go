@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"golang.org/x/sys/unix"
@@ -336,13 +335,13 @@ func TestPositions(t *testing.T) {
 		for _, h := range got.Hunks {
 			from, to := h.FromLine-1, h.ToLine-1
 			for _, l := range h.Lines {
-				if l.Kind != udiff.Insert {
+				if l.Kind != patch.Insert {
 					if l.Content != before[from] {
 						t.Fatalf("line %d of the old text is %q, not %q", from+1, before[from], l.Content)
 					}
 					from++
 				}
-				if l.Kind != udiff.Delete {
+				if l.Kind != patch.Delete {
 					if l.Content != after[to] {
 						t.Fatalf("line %d of the new text is %q, not %q", to+1, after[to], l.Content)
 					}

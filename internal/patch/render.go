@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
@@ -169,7 +167,7 @@ func (p *printer) digests(what string, c *tree.Change) {
 	}
 }
 
-func (p *printer) hunks(c *tree.Change, hunks []*udiff.Hunk) {
+func (p *printer) hunks(c *tree.Change, hunks []*Hunk) {
 	escaped := false
 	for _, h := range hunks {
 		for _, l := range h.Lines {
@@ -197,13 +195,13 @@ func (p *printer) hunks(c *tree.Change, hunks []*udiff.Hunk) {
 }
 
 // span returns the line with the position of a hunk.
-func span(h *udiff.Hunk) string {
+func span(h *Hunk) string {
 	var from, to int
 	for _, l := range h.Lines {
-		if l.Kind != udiff.Insert {
+		if l.Kind != Insert {
 			from++
 		}
-		if l.Kind != udiff.Delete {
+		if l.Kind != Delete {
 			to++
 		}
 	}
@@ -219,14 +217,14 @@ func span(h *udiff.Hunk) string {
 	return fmt.Sprintf("@@ -%s +%s @@", side(h.FromLine, from), side(h.ToLine, to))
 }
 
-func (p *printer) content(l udiff.Line, escaped bool) {
+func (p *printer) content(l Line, escaped bool) {
 	prefix, c := " ", plain
 	switch l.Kind {
-	case udiff.Insert:
+	case Insert:
 		prefix, c = "+", green
-	case udiff.Delete:
+	case Delete:
 		prefix, c = "-", red
-	case udiff.Equal:
+	case Equal:
 	}
 	s, ended := strings.CutSuffix(l.Content, "\n")
 	if escaped {
@@ -243,13 +241,13 @@ func (p *printer) content(l udiff.Line, escaped bool) {
 
 // forged reports whether a line of contents would, behind its prefix, look like
 // the header of another file.
-func forged(l udiff.Line) bool {
+func forged(l Line) bool {
 	mark, side := "-- ", "a/"
 	switch l.Kind {
-	case udiff.Insert:
+	case Insert:
 		mark, side = "++ ", "b/"
-	case udiff.Delete:
-	case udiff.Equal:
+	case Delete:
+	case Equal:
 		return false
 	}
 	rest, ok := strings.CutPrefix(l.Content, mark)

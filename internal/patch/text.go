@@ -7,8 +7,6 @@ import (
 	"io"
 	"unicode/utf8"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -27,7 +25,7 @@ const (
 // Contents is the change inside a file.
 type Contents struct {
 	Form  Form
-	Hunks []*udiff.Hunk // of Text
+	Hunks []*Hunk // of Text
 }
 
 // Compare reads both sides of a change, whose files are of at most maxText bytes each.
@@ -58,26 +56,11 @@ func (p *printer) compare(c *tree.Change) (Contents, error) {
 	if !ok || !ok2 {
 		return Contents{Form: Binary}, nil
 	}
-	d, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), udiff.DefaultContextLines)
-	if err != nil {
-		return Contents{}, fmt.Errorf("compare %s: %w", quote.Path(c.Path), err)
-	}
-	if len(d.Hunks) == 0 {
+	list := hunks(before, after)
+	if len(list) == 0 {
 		return Contents{}, nil
 	}
-	number(d.Hunks)
-	return Contents{Form: Text, Hunks: d.Hunks}, nil
-}
-
-// number sets where hunks begin in the new text. The library does not count the equal
-// lines between two changes of one hunk, so that all later hunks would begin too early.
-func number(hunks []*udiff.Hunk) {
-	more := 0
-	for _, h := range hunks {
-		h.ToLine = h.FromLine + more
-		added, removed := Contents{Hunks: []*udiff.Hunk{h}}.count()
-		more += added - removed
-	}
+	return Contents{Form: Text, Hunks: list}, nil
 }
 
 func file(e *tree.Entry) *tree.Entry {
@@ -117,11 +100,11 @@ func (c Contents) count() (added, removed int) {
 	for _, h := range c.Hunks {
 		for _, l := range h.Lines {
 			switch l.Kind {
-			case udiff.Insert:
+			case Insert:
 				added++
-			case udiff.Delete:
+			case Delete:
 				removed++
-			case udiff.Equal:
+			case Equal:
 			}
 		}
 	}

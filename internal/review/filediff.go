@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/highlight"
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -179,7 +177,7 @@ func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool, room
 }
 
 // addHunks adds and counts the lines of a change, without their parts.
-func (d *fileDiff) addHunks(hunks []*udiff.Hunk, ignoreSpace bool) {
+func (d *fileDiff) addHunks(hunks []*patch.Hunk, ignoreSpace bool) {
 	room := maxRows
 	for _, h := range hunks {
 		if d.Cut = len(h.Lines) > room; d.Cut {
@@ -273,20 +271,20 @@ func (d *fileDiff) count() {
 }
 
 // newHunk numbers the lines of a hunk.
-func newHunk(h *udiff.Hunk, ignoreSpace bool) hunk {
+func newHunk(h *patch.Hunk, ignoreSpace bool) hunk {
 	old, now := h.FromLine, h.ToLine
 	out := hunk{Head: fmt.Sprintf("line %d", max(now, 1))}
 	for _, l := range h.Lines {
 		text, ended := strings.CutSuffix(l.Content, "\n")
 		r := row{text: text, NoEnd: !ended}
 		switch l.Kind {
-		case udiff.Equal:
+		case patch.Equal:
 			r.Kind, r.Old, r.New = " ", old, now
 			old, now = old+1, now+1
-		case udiff.Delete:
+		case patch.Delete:
 			r.Kind, r.Old = "-", old
 			old++
-		case udiff.Insert:
+		case patch.Insert:
 			r.Kind, r.New = "+", now
 			now++
 		}
