@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 )
@@ -20,12 +21,57 @@ func (b *bench) sessions(ctx context.Context, s shape) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
+	attached, err := b.attach(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	turn, err := b.turnPause(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	many, err := b.detachedSessions(ctx, s)
-	return []row{started, turn, many}, err
+	return append(append([]row{started}, attached...), turn, many), err
+}
+
+// attach measures joining a running session: from the start of the program to the first
+// byte that the agent had printed. The program is killed then; its processor time is a
+// row without a target.
+func (b *bench) attach(ctx context.Context, s shape) ([]row, error) {
+	const name = "attached"
+	if _, err := b.forkcell(ctx, 0, nil, b.agent(s, "--detach", "--name", name, "--turns", "off", "--", "sh", "-c", "echo here; exec sleep 600")...); err != nil {
+		return nil, err
+	}
+	var times, used []time.Duration
+	for range b.times(21, 5) {
+		took, processor, err := b.attachOnce(ctx, name)
+		if err != nil {
+			return nil, errors.Join(err, b.stopSession(ctx, name))
+		}
+		times, used = append(times, took), append(used, processor)
+	}
+	const most = 20 * time.Millisecond
+	m := median(times)
+	return []row{
+		limitRow("attach to a running session, until its output is there", show(m), "below 20 ms", m < most),
+		{"the same, processor time of the client", show(median(used)), "", "", "", ""},
+	}, b.stopSession(ctx, name)
+}
+
+func (b *bench) attachOnce(ctx context.Context, name string) (took, processor time.Duration, err error) {
+	cmd := b.command(ctx, b.work, b.program, "session", "attach", "--no-stdin", name)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	_, err = io.ReadFull(out, make([]byte, 1))
+	took = time.Since(begin)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	return took, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 func (b *bench) agent(s shape, args ...string) []string {

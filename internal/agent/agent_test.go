@@ -180,3 +180,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestStateDirs: the state of the agents of the program is in hidden directories, so that
+// their documents need not be read for a workspace that is in none.
+func TestStateDirs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := NewCatalogue(dir)
+	all, err := c.StateDirs(true)
+	if err != nil || !slices.Contains(all, ".local/share/opencode") {
+		t.Errorf("%q, %v", all, err)
+	}
+	for _, name := range all {
+		if !strings.HasPrefix(name, ".") {
+			t.Errorf("%s is not hidden", name)
+		}
+	}
+	if some, err := c.StateDirs(false); err != nil || len(some) != 0 {
+		t.Errorf("without hidden ones: %q, %v", some, err)
+	}
+	own := "version: 1\nname: own\nprogram: { names: [own], version_arguments: [-v] }\npaths: { state: [own-state] }\n"
+	if err := os.WriteFile(dir+"/own.yaml", []byte(own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if some, err := c.StateDirs(false); err != nil || !slices.Equal(some, []string{"own-state"}) {
+		t.Errorf("of the operator's: %q, %v", some, err)
+	}
+}

@@ -55,7 +55,37 @@ func Builtin() []string {
 
 // Names lists all names, sorted.
 func (c Catalogue) Names() ([]string, error) {
-	names := Builtin()
+	names, err := c.own()
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, Builtin()...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// StateDirs returns the directories below a home in which agents keep their state. Those
+// of the adapters that come with the program are hidden ones; they are left out without
+// hidden, because their documents take longer to read than everything else that is asked
+// about a workspace.
+func (c Catalogue) StateDirs(hidden bool) (dirs []string, err error) {
+	list := c.own
+	if hidden {
+		list = c.Names
+	}
+	names, err := list()
+	for _, name := range names {
+		e, err := c.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, e.Adapter.Paths.State...)
+	}
+	return dirs, err
+}
+
+// own lists the names of the operator's adapters, sorted.
+func (c Catalogue) own() (names []string, err error) {
 	list, err := os.ReadDir(c.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -66,7 +96,7 @@ func (c Catalogue) Names() ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return names, nil
 }
 
 // Find returns the adapter of a name. The operator's file wins. It must belong to the

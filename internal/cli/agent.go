@@ -175,11 +175,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 }
 
 func (r *agentRun) admit() (agentsession.Workspace, error) {
-	a, err := operatorHost().Admission(r.opts.nonGit)
-	if err != nil {
-		return agentsession.Workspace{}, err
-	}
-	return a.Admit(cmp.Or(r.opts.workspace, "."))
+	return operatorHost().Admission(r.opts.nonGit).Admit(cmp.Or(r.opts.workspace, "."))
 }
 
 func (r *agentRun) acknowledged() map[string]string {

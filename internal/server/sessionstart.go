@@ -173,11 +173,7 @@ func (s *Server) admitCell(ctx context.Context, c *call, cell string, nonGit boo
 	case dir == "":
 		return session.Workspace{Root: status.MountAt}, nil
 	}
-	rules, err := s.config.Agents.Admission(nonGit)
-	if err != nil {
-		return session.Workspace{}, err
-	}
-	_, err = rules.Admit(dir)
+	_, err = s.config.Agents.Admission(nonGit).Admit(dir)
 	return session.Workspace{Root: dir}, err
 }
 

@@ -24,10 +24,11 @@ type Workspace struct {
 
 // Admission decides which directories a session may work on.
 type Admission struct {
-	// Home is the operator's home directory, StateDirs the directories below it in
-	// which agents keep their state.
-	Home      string
-	StateDirs []string
+	// Home is the operator's home directory.
+	Home string
+	// StateDirs returns the directories below it in which agents keep their state. Hidden
+	// ones may be left out without hidden.
+	StateDirs func(hidden bool) ([]string, error)
 	// NonGit admits directories that are no git repository.
 	NonGit bool
 }
@@ -105,7 +106,11 @@ func (a Admission) sensitive(root string) error {
 		if root == home || strings.HasPrefix(home, root+"/") {
 			return refused(hint, "%s is your home, or holds it", root)
 		}
-		for _, name := range append(secretDirs(), a.StateDirs...) {
+		state, err := a.StateDirs(strings.Contains(root, "/."))
+		if err != nil {
+			return api.Usagef("", "%v", err)
+		}
+		for _, name := range append(secretDirs(), state...) {
 			if secret := home + "/" + name; root == secret || strings.HasPrefix(root, secret+"/") {
 				return refused(hint, "%s is in a directory that holds secrets or the state of an agent", root)
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -72,14 +73,12 @@ func (h Host) Find(name string) (*agent.Entry, error) {
 }
 
 // Admission returns the rules for directories of sessions.
-func (h Host) Admission(nonGit bool) (Admission, error) {
-	a := Admission{Home: h.Home, NonGit: nonGit}
-	all, err := h.All()
-	for _, e := range all {
-		a.StateDirs = append(a.StateDirs, e.Adapter.Paths.State...)
-	}
-	return a, err
+func (h Host) Admission(nonGit bool) Admission {
+	return Admission{Home: h.Home, NonGit: nonGit, StateDirs: h.Catalogue().StateDirs}
 }
+
+// injectionFile is the default name of the injection policy.
+const injectionFile = "injection-policy.toml"
 
 // Store returns the operator's injection policy, which is at the default place if file
 // is "", and the adapters that it is read for.
@@ -90,7 +89,7 @@ func (h Host) Store(file string) (injection.Store, []*agent.Entry, error) {
 	}
 	store := injection.Store{Loader: injection.Loader{Names: auth.Vocabulary(list), Home: h.Home}}
 	if file == "" {
-		file = h.config("injection-policy.toml")
+		file = h.config(injectionFile)
 	}
 	store.Path, err = filepath.Abs(file)
 	return store, list, err
@@ -99,8 +98,11 @@ func (h Host) Store(file string) (injection.Store, []*agent.Entry, error) {
 // Injection reads the injection policy. Without one at the default place, which file ""
 // means, it returns nil.
 func (h Host) Injection(file string) (*injection.Policy, error) {
-	if file == "" && h.Config == "" {
-		return nil, nil //nolint:nilnil // there is no default place
+	if file == "" {
+		// The adapters are read for a policy only, and usually there is none.
+		if _, err := os.Lstat(h.config(injectionFile)); h.Config == "" || errors.Is(err, fs.ErrNotExist) {
+			return nil, nil //nolint:nilnil // as documented
+		}
 	}
 	store, _, err := h.Store(file)
 	if err != nil {

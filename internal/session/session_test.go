@@ -192,7 +192,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{
-		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind",
+		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", ".local/share/opencode/x",
 	} {
 		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -224,12 +224,13 @@ func TestAdmission(t *testing.T) {
 		{".ssh/keys", true, "holds secrets", true},
 		{"keys", true, "holds secrets", true},
 		{".claude/projects", true, "holds secrets", true},
+		{".local/share/opencode/x", true, "the state of an agent", true},
 		{"elsewhere/.codex/x", true, "an agent's state", true},
 		{"bare", true, "bare git repository", true},
 		{"linked", true, "linked work tree", true},
 		{"behind", true, "symbolic link", true},
 	} {
-		w, err := Admission{Home: home, NonGit: c.nonGit}.Admit(home + "/" + c.dir)
+		w, err := Host{Home: home}.Admission(c.nonGit).Admit(home + "/" + c.dir)
 		switch {
 		case c.refuse && (api.KindOf(err) != api.Refused || err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got %v, want a refusal with %q", c.dir, err, c.want)
@@ -237,7 +238,7 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", c.dir, w.Root, err, c.want)
 		}
 	}
-	if _, err := (Admission{Home: home, NonGit: true}).Admit("/"); api.KindOf(err) != api.Refused || err == nil {
+	if _, err := (Host{Home: home}).Admission(true).Admit("/"); api.KindOf(err) != api.Refused || err == nil {
 		t.Errorf("/: %v", err)
 	}
 }
