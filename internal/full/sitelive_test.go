@@ -2,6 +2,7 @@ package full_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,7 +13,10 @@ import (
 
 // follow opens the live updates at an address. Each call of the function that it
 // returns waits for the next state.
-func (r *reviewer) follow(at string) func() string {
+func (r *reviewer) follow(at string) func() string { return r.followKind(at, "state") }
+
+// followKind is follow for events of a kind.
+func (r *reviewer) followKind(at, kind string) func() string {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.base+at, nil)
 	if err != nil {
@@ -26,11 +30,11 @@ func (r *reviewer) follow(at string) func() string {
 	lines := bufio.NewScanner(resp.Body)
 	return func() string {
 		r.Helper()
-		for state := false; lines.Scan(); {
-			if data, is := strings.CutPrefix(lines.Text(), "data: "); is && state {
+		for wanted := false; lines.Scan(); {
+			if data, is := strings.CutPrefix(lines.Text(), "data: "); is && wanted {
 				return data
 			}
-			state = lines.Text() == "event: state"
+			wanted = lines.Text() == "event: "+kind
 		}
 		r.Fatal("the live updates ended:", lines.Err())
 		return ""
@@ -72,4 +76,45 @@ func TestSiteLive(t *testing.T) {
 	if bound.follow("/ui/live")() == before {
 		t.Error("a change of a visible cell does not show")
 	}
+}
+
+// TestSiteLiveOutput: a page of a run gets its output while it is written, as text, and
+// nothing of runs that the visitor does not see.
+func TestSiteLiveOutput(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("mine")
+	d.cell("other")
+	r := newReviewer(d)
+	var job api.RunStarted
+	d.want(http.StatusAccepted, &job, "POST", "/v1/cells/mine/runs",
+		api.RunBody{Command: []string{"sh", "-c", `echo '<b>first</b>'; sleep 2; echo second >&2; exec sleep 60`}}, "Prefer", "respond-async")
+	defer d.want(http.StatusAccepted, nil, "POST", "/v1/runs/"+job.RunID+"/cancel", nil)
+
+	at := "/ui/live?cell=mine&run=" + job.RunID
+	next := r.followKind(at+"&shown=0", "output")
+	seen := ""
+	for !strings.Contains(seen, "second") {
+		before := seen
+		if err := json.Unmarshal([]byte(next()), &seen); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(seen, "&lt;b&gt;first&lt;/b&gt;") || strings.Contains(seen, "<b>") {
+			t.Errorf("output %q", seen)
+		}
+		if seen == before {
+			t.Errorf("the same output again: %q", seen)
+		}
+	}
+	r.get(http.StatusOK, "/ui/runs/"+job.RunID)
+	r.has(`data-live="/ui/live?cell=mine&amp;run=`+job.RunID, `<div id="output" data-shown="20">`)
+	r.get(http.StatusNotFound, "/ui/live?cell=other&run="+job.RunID)
+	r.get(http.StatusNotFound, "/ui/live?cell=mine&run=run_none")
+
+	var made api.TokenCreated
+	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenBody{Name: "viewer", Scopes: []string{"read"}, Cells: "other"})
+	bound := emptyReviewer(d, r.base)
+	bound.do(http.StatusOK, "POST", "/ui/sign-in", url.Values{"token": {made.Token}})
+	bound.get(http.StatusNotFound, at)
+	bound.get(http.StatusNotFound, "/ui/live?cell=other&run="+job.RunID)
 }

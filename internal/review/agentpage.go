@@ -68,7 +68,7 @@ func (q *request) agentPage() error {
 	body.Older = max(0, len(body.Turns)-turnsOnPage)
 	body.Turns = body.Turns[:len(body.Turns)-body.Older]
 	body.Output = q.outputTails(ctx, body.Run.RunID)
-	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: path("live") + query("cell", name), Body: body})
+	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: liveRun(body.Run), Body: body})
 }
 
 // isAgent reports whether a run is one of a coding agent.

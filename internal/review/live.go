@@ -29,20 +29,29 @@ func (q *request) live() error {
 			return err
 		}
 	}
+	ctx, cancel := context.WithCancel(q.Context())
+	output, wait, err := q.followOutput(ctx, name)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer wait()
+	defer cancel()
 	control := http.NewResponseController(q.w)
 	_ = control.SetWriteDeadline(time.Time{})
-	return q.visit.Stream(q.Context(), func(ctx context.Context) {
+	return q.visit.Stream(ctx, func(ctx context.Context) {
 		q.w.Header().Set("Content-Type", "text/event-stream")
 		last, err := q.version(ctx, name)
 		if err != nil || send(q.w, control, "state", last) != nil {
 			return
 		}
-		q.follow(ctx, name, last, control)
+		q.follow(ctx, name, last, output, control)
 	})
 }
 
-// follow sends an event after each change.
-func (q *request) follow(ctx context.Context, name, last string, control *http.ResponseController) {
+// follow sends an event after each change, and at most one for each look with the end of
+// the output.
+func (q *request) follow(ctx context.Context, name, last string, output *followed, control *http.ResponseController) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	sent := time.Now()
@@ -51,6 +60,12 @@ func (q *request) follow(ctx context.Context, name, last string, control *http.R
 		case <-ctx.Done():
 			return
 		case <-look.C:
+		}
+		if news := output.news(); news != "" {
+			sent = time.Now()
+			if send(q.w, control, "output", news) != nil {
+				return
+			}
 		}
 		now, err := q.version(ctx, name)
 		switch {

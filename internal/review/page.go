@@ -78,7 +78,7 @@ func functions() template.FuncMap {
 		"time": showTime, "ago": ago, "bytes": showBytes, "count": api.Counted, "short": short, "micros": showMicros, "took": took,
 		"mark": mark, "style": func() string { return assetPath("style.css", styleText) }, "script": func() string { return assetPath("app.js", scriptText) },
 		"icon": func() string { return assetPath("icon.svg", iconText) }, "base": slashpath.Base,
-		"join": strings.Join, "add": func(a, b int) int { return a + b }, "hash": shortHash,
+		"join": strings.Join, "add": func(a, b int) int { return a + b }, "hash": shortHash, "shown": shownBytes,
 	}
 }
 

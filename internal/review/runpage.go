@@ -97,7 +97,7 @@ func (q *request) runPage() error {
 	}
 	body.Output = q.outputTails(ctx, info.RunID)
 	title := "Run of " + info.Cell
-	return q.show("run", frame{Title: title, Nav: "cells", Live: path("live") + query("cell", info.Cell), Body: body})
+	return q.show("run", frame{Title: title, Nav: "cells", Live: liveRun(info), Body: body})
 }
 
 // addProof reads what the receipt says.

@@ -24,6 +24,33 @@
   };
   const changed = () => say("The cell has changed since you opened this page.", "Load the present state");
   const ended = () => say("The daemon was restarted, or your session has ended.", "Sign in again");
+
+  // Output: who reads the end stays there. Who reads something else, or has selected it,
+  // keeps it until that is over.
+  const terms = () => all("#output pre.term");
+  const atEnd = (t) => t.scrollHeight - t.scrollTop - t.clientHeight < 8;
+  const toEnd = () => terms().forEach((t) => { t.scrollTop = t.scrollHeight; });
+  let held = null;
+  const reading = () => {
+    const chosen = document.getSelection();
+    const box = one("#output");
+    return !terms().every(atEnd) || Boolean(box && chosen && !chosen.isCollapsed && box.contains(chosen.anchorNode));
+  };
+  const showOutput = (html) => {
+    const box = one("#output");
+    if (!box) return;
+    held = reading() ? html : null;
+    if (held !== null) return;
+    const focused = terms().findIndex((t) => t === document.activeElement);
+    const page = new DOMParser().parseFromString(html, "text/html");
+    box.replaceChildren(...Array.from(page.body.childNodes).map((n) => document.importNode(n, true)));
+    toEnd();
+    if (focused >= 0 && terms()[focused]) terms()[focused].focus({ preventScroll: true });
+  };
+  const release = () => { if (held !== null && !reading()) showOutput(held); };
+  document.addEventListener("scroll", release, true);
+  document.addEventListener("selectionchange", release);
+
   const renew = async () => {
     if (busy()) {
       changed();
@@ -42,6 +69,7 @@
       changed();
       return;
     }
+    const places = reading() ? terms().map((t) => t.scrollTop) : null;
     const folds = new Map(all("details[id]").map((d) => [d.id, d.open]));
     const at = window.scrollY;
     one("main").replaceChildren(...Array.from(fresh.childNodes).map((n) => document.importNode(n, true)));
@@ -50,11 +78,19 @@
       if (d) d.open = open;
     }
     showTicks();
+    held = null;
+    toEnd();
+    if (places) terms().forEach((t, i) => { t.scrollTop = places[i] ?? t.scrollHeight; });
     window.scrollTo(0, at);
+    // A session that went back to a turn goes on as another run.
+    if (page.body.dataset.live !== document.body.dataset.live) {
+      document.body.dataset.live = page.body.dataset.live || "";
+      document.dispatchEvent(new Event("visibilitychange"));
+    }
   };
 
   // A browser has few connections to one host, so only a tab that is seen follows.
-  const follow = (address) => {
+  const follow = () => {
     let source = null;
     let last = null;
     let lost = false;
@@ -68,7 +104,10 @@
       else say("This page does not update by itself any more. Too many are open.", "Load the present state");
     };
     const open = () => {
-      source = new EventSource(address);
+      const address = document.body.dataset.live;
+      const box = one("#output");
+      source = new EventSource(box && address.includes("run=") ? address + "&shown=" + box.dataset.shown : address);
+      source.addEventListener("output", (e) => showOutput(JSON.parse(e.data)));
       source.addEventListener("state", (e) => {
         if (last !== null && e.data !== last) renew().catch(() => {});
         last = e.data;
@@ -92,7 +131,8 @@
     window.addEventListener("pagehide", close);
     if (!document.hidden) open();
   };
-  if (document.body.dataset.live && window.EventSource) follow(document.body.dataset.live);
+  if (document.body.dataset.live && window.EventSource) follow();
+  if ((document.body.dataset.live || "").includes("run=")) toEnd();
 
   // What was unticked stays so: on the other pages of the list, in another view, after
   // a look at another page. The form sends what other pages list, too.
