@@ -167,7 +167,7 @@ func (a *application) write(ctx context.Context) error {
 	}
 	report, err := a.execute(ctx, id, a.intent, apply.Plan{
 		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
-	}, contents{a.e, a.cell, a.theirs, theirs}, apply.Options{Keep: a.leftOut})
+	}, a.e.Contents(a.cell, a.theirs, theirs), apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
 		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))
 	}

@@ -143,7 +143,7 @@ func (a *application) plan(ctx context.Context) error {
 		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
 	}
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
-		return longPath(a.cell, err)
+		return home.LongPath(a.cell, err)
 	}
 	a.kept = keptNames(a.changes, a.pick)
 	a.setAside()
@@ -202,7 +202,7 @@ func (a *application) setAside() {
 			a.leaves = true
 		}
 		if aside && a.pick.Match(ch.Path, dir) && !a.allows(ch.Path, dir) {
-			what, _ := controlFile(ch.Path, dir)
+			what, _ := leftout.ControlFile(ch.Path, dir)
 			a.result.SetAside = append(a.result.SetAside, home.PathNote(ch.Path, cmp.Or(what, "masked in the session")))
 		}
 	}

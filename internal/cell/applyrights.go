@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -102,7 +103,7 @@ func (a *application) hazards() error {
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
 		allowed := a.allows(op.Path, isDir)
-		if what, is := controlFile(op.Path, isDir); is && !allowed {
+		if what, is := leftout.ControlFile(op.Path, isDir); is && !allowed {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/forkcell/forkcell/receipt"
@@ -176,24 +175,4 @@ func opJSON(op apply.Op) api.ChangeJSON {
 		ch.Kind = tree.TypeChanged
 	}
 	return home.NewChangeJSON(ch)
-}
-
-// contents opens files of a state for an apply. It looks their contents up in the
-// state's tree, because the entries of a plan do not have the location.
-type contents struct {
-	e    *Engine
-	cell store.Cell
-	at   store.Checkpoint
-	tree *tree.Tree
-}
-
-func (c contents) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
-	entry, ok, err := c.tree.Lookup(path)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, fmt.Errorf("%s has no %s", c.at.ID, quote.Path(path))
-	}
-	return c.e.Opener(c.cell, c.at, workspace.AreaWorkspace, path, entry)()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -38,7 +39,7 @@ func areaTarget(area string) string {
 	case area == workspace.AreaWorkspace:
 		return ""
 	case area == workspace.AreaHome:
-		return homePath
+		return home.CellHome
 	case area == areaCache:
 		return cachePath
 	}

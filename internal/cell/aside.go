@@ -125,10 +125,3 @@ func keptNames(changes []tree.Change, pick *leftout.Selector) map[string]bool {
 	}
 	return kept
 }
-
-func controlFile(path string, isDir bool) (what string, is bool) {
-	if isDir {
-		return leftout.IsControlDir(path)
-	}
-	return leftout.IsControl(path)
-}

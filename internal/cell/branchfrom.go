@@ -62,7 +62,7 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 		err = json.Unmarshal(data, &m.savedRun)
 	}
 	if err != nil {
-		return m, memoryError(m.at.ID, err)
+		return m, home.MemoryError(m.at.ID, err)
 	}
 	m.policy, err = policy.Parse("the policy of "+m.Cell, m.Ceiling, policy.Options{})
 	return m, err
@@ -87,27 +87,16 @@ func (e *Engine) mayRead(c store.Cell, at store.Checkpoint) error {
 // it as the database.
 func (m savedMoment) verify(ctx context.Context, e *Engine) error {
 	if err := m.image.Verify(ctx, m.at.Memory); err != nil {
-		return memoryError(m.at.ID, err)
+		return home.MemoryError(m.at.ID, err)
 	}
 	unsigned, err := e.unsignedStates()
 	if err != nil {
 		return err
 	}
 	if found := unsigned[m.at.ID]; len(found) > 0 {
-		return memoryError(m.at.ID, fmt.Errorf("%w: %s", memory.ErrDamaged, found[0]))
+		return home.MemoryError(m.at.ID, fmt.Errorf("%w: %s", memory.ErrDamaged, found[0]))
 	}
 	return nil
-}
-
-// memoryError returns the error of memory that cannot be used.
-func memoryError(checkpoint string, err error) error {
-	if errors.Is(err, memory.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
-		return &api.Error{
-			Kind: api.Refused, Code: api.CodeDamaged, Err: err, Message: fmt.Sprintf("the memory of checkpoint %s cannot be used: %v", checkpoint, err),
-			Hint: "the files of the checkpoint are not affected, and can be forked",
-		}
-	}
-	return api.Failf(api.CodeFailed, err, "read the memory of checkpoint %s", checkpoint)
 }
 
 // branchFrom makes live cells with the memory of a checkpoint, all or none. A new
@@ -204,7 +193,7 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 		err = nil // the cell had no network
 	}
 	if err != nil {
-		return memoryError(m.at.ID, err)
+		return home.MemoryError(m.at.ID, err)
 	}
 	b.request = branchRun(m.Options, q, origin)
 	b.moment = &moment{

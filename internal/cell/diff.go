@@ -12,10 +12,6 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// homePath is the home directory in the cell. diff --all shows its files by their
-// absolute paths.
-const homePath = "/home/sandbox"
-
 // Diff returns the changes between two states. It reads only their manifests, so
 // the cost depends on the size of the change.
 func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, error) {

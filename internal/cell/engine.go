@@ -18,6 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/transfer"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -53,6 +54,7 @@ type LineCounter func(each func(func(tree.Change) error) error, open func(side i
 // Engine carries out what the commands ask for.
 type Engine struct {
 	*home.Home
+	*transfer.Exchange
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -83,16 +85,19 @@ func New(c Config) *Engine {
 		Store: c.Store, Workspace: c.Workspace, Evidence: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor),
 		Caller: c.Caller, Path: c.Home, Version: c.Version, Now: c.Now, Logger: c.Logger,
 	}
-	return &Engine{
+	e := &Engine{
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
 		lines: c.Lines, shared: &shared{},
 	}
+	e.Exchange = transfer.NewExchange(h, e)
+	return e
 }
 
 // As returns an engine that acts for a caller. Engines of one home share the rest.
 func (e *Engine) As(c caller.Caller) *Engine {
 	other := *e
 	other.Home = e.Home.As(c)
+	other.Exchange = transfer.NewExchange(other.Home, &other)
 	return &other
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"os"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/transfer"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -103,14 +105,10 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	out, err := createOutput(abs)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := out.Write(data); err != nil {
-		return 0, out.fail(err)
-	}
-	return int64(len(data)), out.commit()
+	return int64(len(data)), transfer.WriteOutput(abs, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 // Bundle returns a self-contained bundle of a receipt.

@@ -105,7 +105,7 @@ func OrderCaller(o supervise.StartOrder) caller.Caller {
 // Processes lists the processes of a live cell. Like every reading verb it finishes
 // no work.
 func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error) {
-	client, c, err := e.findLive(cell)
+	client, c, err := e.FindLive(cell)
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +115,17 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 	return client.Processes(ctx)
 }
 
-// dialLive finds the supervisor of a cell. If the supervisor was killed, it
+// DialLive finds the supervisor of a cell. If the supervisor was killed, it
 // finishes its run and returns an error; the caller can then start the cell again.
-func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, error) {
-	client, c, err := e.findLive(cell)
+func (e *Engine) DialLive(ctx context.Context, cell string) (*supervise.Client, error) {
+	client, c, err := e.FindLive(cell)
 	if err == nil {
 		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
 	}
 	if err != nil || client != nil {
 		return client, err
 	}
-	run, err := e.settleDead(ctx, c)
+	run, err := e.SettleDead(ctx, c)
 	if err == nil && run != "" {
 		c, err = e.FindCell(c.Name) // it may be paused now
 	}
@@ -135,8 +135,8 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, 
 	return nil, notStarted(c, run)
 }
 
-// findLive finds a cell and its supervisor; the client is nil if it has none.
-func (e *Engine) findLive(cell string) (*supervise.Client, store.Cell, error) {
+// FindLive finds a cell and its supervisor; the client is nil if it has none.
+func (e *Engine) FindLive(cell string) (*supervise.Client, store.Cell, error) {
 	if c, ok := e.findByLock(cell); ok {
 		return e.Client(c), c, nil
 	}
@@ -191,7 +191,7 @@ func (e *Engine) openLate() (err error) {
 // finished just now, or "".
 func notStarted(c store.Cell, run string) error {
 	if c.Paused != nil {
-		return pausedCell(c.Name)
+		return home.PausedCell(c.Name)
 	}
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
@@ -213,9 +213,9 @@ func (e *Engine) notRunning(c store.Cell) error {
 	return notStarted(c, "")
 }
 
-// settleDead finishes the run that a dead process left in a cell, and returns its
+// SettleDead finishes the run that a dead process left in a cell, and returns its
 // id. It is "" if there is no such run, or the cell is in use.
-func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err error) {
+func (e *Engine) SettleDead(ctx context.Context, c store.Cell) (run string, err error) {
 	if e.Store == nil || e.Store.ReadOnly() {
 		return "", nil
 	}

@@ -31,7 +31,7 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 	if _, ok := e.Supervisor(c); !ok {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.DialLive(ctx, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 
 // CheckpointMemory captures the files and the memory of a live cell, and keeps both.
 func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.DialLive(ctx, cell)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ var ErrNoListener = supervise.ErrNoListener
 
 // Exec executes a command in a live cell and waits for it.
 func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {
-	client, err := e.dialWithin(ctx, req.Cell)
+	client, err := e.DialWithin(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*a
 // Attach joins a command that was executed in a live cell, beginning with its last
 // output. The session is an id or a unique part of one.
 func (e *Engine) Attach(ctx context.Context, req api.ExecRequest, session string, stdio Stdio) (*api.ExecResult, error) {
-	client, err := e.dialWithin(ctx, req.Cell)
+	client, err := e.DialWithin(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func refuseStill(ctx context.Context, client *supervise.Client, joined api.Sessi
 	}
 	state, err := client.State(ctx)
 	if err == nil && state.Paused {
-		err = pausedCell(cell)
+		err = home.PausedCell(cell)
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (s Stdio) streams() driver.Stdio {
 
 // Sessions lists the commands that were executed in a live cell.
 func (e *Engine) Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error) {
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.DialLive(ctx, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func pickSession(list []api.SessionInfo, cell, ref string) (api.SessionInfo, err
 // Forward finds a live cell and returns a function that connects one stream with a
 // port on the cell's loopback, until the listener closes it.
 func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(context.Context, io.ReadWriter) error, err error) {
-	client, err := e.dialWithin(ctx, cell)
+	client, err := e.DialWithin(ctx, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, 
 	if info == nil || !strings.HasPrefix(info.RunID, run) {
 		return false, nil
 	}
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.DialLive(ctx, cell)
 	if err != nil {
 		return true, err
 	}

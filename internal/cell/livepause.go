@@ -20,7 +20,7 @@ const (
 // Pause stops the processes of a live cell until it is resumed. A paused cell stays
 // paused.
 func (e *Engine) Pause(ctx context.Context, req api.PauseRequest) (*api.PauseResult, error) {
-	client, err := e.dialLive(ctx, req.Cell)
+	client, err := e.DialLive(ctx, req.Cell)
 	if pausedError(err) {
 		return e.pausedAlready(req.Cell)
 	}

@@ -36,7 +36,7 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
-	client, err := e.dialLive(ctx, c.Name)
+	client, err := e.DialLive(ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -315,5 +316,17 @@ func (r *run) classifyMain(x live.Exit, set func(outcome string, code, sig int))
 		set(failedRun, x.Code, 0)
 	default:
 		set(succeeded, 0, 0)
+	}
+}
+
+// showCarrier shows this program's file in the cell, where it serves copies and
+// forwarded ports. If the file was removed since the start, nothing can be copied.
+func (r *run) showCarrier() {
+	self, err := os.Executable()
+	if err == nil {
+		_, err = os.Stat(self)
+	}
+	if err == nil {
+		r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: supervise.CarrierFile, Source: self, ReadOnly: true})
 	}
 }

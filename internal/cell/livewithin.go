@@ -8,10 +8,10 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// dialWithin returns a client of a live cell whose policy is under the caller's
+// DialWithin returns a client of a live cell whose policy is under the caller's
 // ceiling: what the caller does there, the cell's policy allows.
-func (e *Engine) dialWithin(ctx context.Context, name string) (*supervise.Client, error) {
-	client, err := e.dialLive(ctx, name)
+func (e *Engine) DialWithin(ctx context.Context, name string) (*supervise.Client, error) {
+	client, err := e.DialLive(ctx, name)
 	if err != nil {
 		return nil, err
 	}

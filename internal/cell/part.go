@@ -5,6 +5,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -28,7 +29,7 @@ func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.A
 			return s.e.SameBytes(ctx, []store.Checkpoint{before, s.head}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, p, old, now)
 		}})
 		if err != nil {
-			return nil, longPath(s.cell, err)
+			return nil, home.LongPath(s.cell, err)
 		}
 		kept = keptNames(changes, pick)
 	}

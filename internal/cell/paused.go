@@ -22,7 +22,7 @@ func (e *Engine) pausedAlready(name string) (*api.PauseResult, error) {
 		return nil, err
 	}
 	if c.Paused == nil {
-		return nil, pausedCell(c.Name) // it is being paused or resumed
+		return nil, home.PausedCell(c.Name) // it is being paused or resumed
 	}
 	return &api.PauseResult{Cell: c.Name, RunID: c.Paused.RunID, State: api.StatePaused, OnDisk: true, FSOnly: c.Paused.FSOnly}, nil
 }
@@ -75,7 +75,7 @@ func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
 
 // Stop ends a live cell and returns the result of its run.
 func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
-	client, err := e.dialLive(ctx, req.Cell)
+	client, err := e.DialLive(ctx, req.Cell)
 	if pausedError(err) {
 		return e.stopPaused(ctx, req.Cell)
 	}

@@ -16,11 +16,6 @@ import (
 // heldByStop is the purpose in the lock of a paused cell that is ended.
 const heldByStop = "stop"
 
-// pausedCell returns the error of a command that needs a cell to be live.
-func pausedCell(name string) error {
-	return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it", "cell %s is paused", name)
-}
-
 // pausedError reports whether an error is that of a paused cell.
 func pausedError(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)

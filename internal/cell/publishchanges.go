@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -70,7 +71,7 @@ func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (began, e
 	for _, ch := range changes {
 		b.changed[ch.Path] = true
 	}
-	return b, longPath(p.cell, err)
+	return b, home.LongPath(p.cell, err)
 }
 
 // beganWith returns the state that the work on a path began with.
@@ -95,7 +96,7 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 	}
 	diff, err := tree.Diff(p.began[0].tree, theirs, tree.DiffOptions{SameBytes: same})
 	if err != nil {
-		return nil, longPath(p.cell, err)
+		return nil, home.LongPath(p.cell, err)
 	}
 	paths := map[string]bool{}
 	for _, ch := range diff {

@@ -265,7 +265,7 @@ func (s *session) takeReceived(ctx context.Context, src *openedSource, root stri
 	}
 	changes, err := tree.Diff(was, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
-		return longPath(s.cell, err)
+		return home.LongPath(s.cell, err)
 	}
 	var edits []workspace.Edit
 	for _, ch := range changes {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -75,41 +74,4 @@ func recentNode(tx *store.Tx, c store.Cell, s store.Checkpoint) (api.GraphNode, 
 	r, err := tx.Run(s.RunID)
 	node.Outcome, node.Decision = r.Outcome, r.Decision
 	return node, err
-}
-
-// OpenStateFile opens a file of a state of a cell for reading.
-func (e *Engine) OpenStateFile(_ context.Context, cell, checkpoint, p string) (*File, error) {
-	c, p, err := e.atState(cell, checkpoint, p)
-	if err != nil {
-		return nil, err
-	}
-	return e.openStateFile(c, p)
-}
-
-// ListStateFiles lists a directory of a state of a cell.
-func (e *Engine) ListStateFiles(ctx context.Context, cell, checkpoint, p string, each func(api.FileInfo) error) error {
-	c, p, err := e.atState(cell, checkpoint, p)
-	if err != nil {
-		return err
-	}
-	return e.listStateFiles(ctx, c, p, 1, each)
-}
-
-// atState returns a cell as it was at one of its states.
-func (e *Engine) atState(cell, checkpoint, p string) (c store.Cell, cleaned string, err error) {
-	if cleaned, err = cellPath(p); err != nil {
-		return c, "", err
-	}
-	if c, err = e.FindCell(cell); err != nil {
-		return c, "", err
-	}
-	err = e.View(func(tx *store.Tx) error {
-		s, err := e.FindCheckpoint(tx, c, checkpoint)
-		if err == nil {
-			err = home.CheckUsable(s)
-		}
-		c.Head = s.ID
-		return err
-	})
-	return c, cleaned, err
 }

@@ -72,7 +72,7 @@ func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api
 		res.Changed = append(res.Changed, home.PathNote(ch.Path, string(ch.Kind)))
 	}
 	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
-	return res, longPath(s.cell, err)
+	return res, home.LongPath(s.cell, err)
 }
 
 func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
@@ -189,7 +189,7 @@ const kindRefresh = "refresh"
 func (s *session) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
 	changes, err := tree.Diff(baseTree, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
-		return longPath(s.cell, err)
+		return home.LongPath(s.cell, err)
 	}
 	var edits []workspace.Edit
 	for _, ch := range changes {

@@ -9,6 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -54,7 +55,7 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	}
 	workdir := c.MountAt
 	if !a.policy.Filesystem.IncludeWorkdir {
-		workdir = homePath
+		workdir = home.CellHome
 	}
 	if req.Workdir != "" {
 		workdir = string(req.Workdir)

@@ -24,7 +24,7 @@ import (
 // Resume continues the processes of a paused cell. A live cell that is not paused
 // goes on. A cell that is paused on disk gets a new supervisor, and a new run.
 func (e *Engine) Resume(ctx context.Context, req api.ResumeRequest) (*api.PauseResult, error) {
-	client, err := e.dialLive(ctx, req.Cell)
+	client, err := e.DialLive(ctx, req.Cell)
 	if pausedError(err) {
 		return e.resumePaused(ctx, req)
 	}

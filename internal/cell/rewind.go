@@ -130,7 +130,7 @@ func (s *session) withoutAside(from, to store.Checkpoint, held *aside) ([]worksp
 	}
 	changes, err := tree.Diff(a, b, tree.DiffOptions{})
 	if err != nil {
-		return nil, longPath(s.cell, err)
+		return nil, home.LongPath(s.cell, err)
 	}
 	var edits []workspace.Edit
 	removed := "\x00"

@@ -10,6 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -171,7 +172,7 @@ func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)
-		if _, is := controlFile(ch.Path, home.IsDirChange(ch)); is {
+		if _, is := leftout.ControlFile(ch.Path, home.IsDirChange(ch)); is {
 			control = append(control, quote.Path(ch.Path))
 		}
 		return nil

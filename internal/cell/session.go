@@ -10,7 +10,6 @@ import (
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -79,19 +78,6 @@ func (s *session) release() {
 	}
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
-}
-
-// longPath returns the refusal of paths that are too long to be listed.
-func longPath(c store.Cell, err error) error {
-	long, ok := errors.AsType[*tree.LongPathError](err)
-	if !ok {
-		return err
-	}
-	hint := fmt.Sprintf("`forkcell run %s -- rm -r %s` removes it in the cell", c.Name, quote.Arg("./"+long.Top()))
-	if c.Live != "" {
-		hint = fmt.Sprintf("`rm -r %s` removes it", quote.Arg(c.Live+"/"+long.Top()))
-	}
-	return &api.Error{Kind: api.Refused, Code: api.CodeLongPath, Message: long.Error(), Hint: hint, Err: err}
 }
 
 func (s *session) liveError(err error) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -28,7 +29,7 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 	}
 	if live {
 		if err := s.e.Workspace.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
-			return longPath(s.cell, s.liveError(err))
+			return home.LongPath(s.cell, s.liveError(err))
 		}
 		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Turn takes a turn of a live cell.
 func (e *Engine) Turn(ctx context.Context, cell string) (*api.TurnInfo, error) {
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.DialLive(ctx, cell)
 	if err != nil {
 		return nil, err
 	}

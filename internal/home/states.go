@@ -14,6 +14,10 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
+// CellHome is the home directory in the cell. A diff of all areas shows its files by
+// their absolute paths.
+const CellHome = "/home/sandbox"
+
 // Owners returns the cells that states were made in.
 func (h *Home) Owners(states []store.Checkpoint) (cells []store.Cell, err error) {
 	err = h.View(func(tx *store.Tx) error {

@@ -140,6 +140,14 @@ func IsControl(path string) (what string, yes bool) {
 	return what, yes
 }
 
+// ControlFile is IsControl for a path that may be a directory.
+func ControlFile(path string, isDir bool) (what string, yes bool) {
+	if isDir {
+		return IsControlDir(path)
+	}
+	return IsControl(path)
+}
+
 // IsControlDir is IsControl for a directory.
 func IsControlDir(path string) (what string, yes bool) {
 	what, _, yes = isControl(path, true)

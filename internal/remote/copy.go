@@ -12,9 +12,9 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/transfer"
 )
 
 // The types of archives and of copy streams.
@@ -64,7 +64,7 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 	}
 	defer resp.Body.Close()
 	body := io.LimitReader(resp.Body, maxArchive)
-	t, lost, err := cell.ReceiveCopy(ctx, body, r, dir, name)
+	t, lost, err := transfer.ReceiveCopy(ctx, body, r, dir, name)
 	if err != nil {
 		return nil, err
 	}

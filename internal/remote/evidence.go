@@ -13,8 +13,8 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/transfer"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -103,7 +103,7 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	err = cell.WriteOutput(at, func(w io.Writer) error {
+	err = transfer.WriteOutput(at, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})

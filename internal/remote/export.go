@@ -11,7 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/archive"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/transfer"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -45,7 +45,7 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 		return nil, err
 	}
 	defer body.Close()
-	return res, cell.WriteOutput(at, func(w io.Writer) error { return writeArchive(w, body, res) })
+	return res, transfer.WriteOutput(at, func(w io.Writer) error { return writeArchive(w, body, res) })
 }
 
 // exported describes the state to export: that which is named, or the present one. Of an

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/token"
+	"github.com/forkcell/forkcell/internal/transfer"
 )
 
 // Config has the parts of the pages.
@@ -63,7 +64,7 @@ type looker interface {
 	RunInfo(ctx context.Context, id string) (*api.RunInfo, error)
 	RecentRuns(ctx context.Context, cell string, before int64, limit int) ([]api.RunInfo, int64, error)
 	RecentStates(ctx context.Context, cell string, limit int) ([]api.GraphNode, error)
-	OpenStateFile(ctx context.Context, cell, checkpoint, path string) (*cell.File, error)
+	OpenStateFile(ctx context.Context, cell, checkpoint, path string) (*transfer.File, error)
 	ListStateFiles(ctx context.Context, cell, checkpoint, path string, each func(api.FileInfo) error) error
 	Races(ctx context.Context, cell string, forks []string) ([]api.PastRace, error)
 	Turns(ctx context.Context, cell string) (*api.TurnList, error)

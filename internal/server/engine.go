@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/transfer"
 )
 
 // Engine has the verbs that the routes use. It acts for one caller.
@@ -98,7 +99,7 @@ type liver interface {
 }
 
 type fileKeeper interface {
-	OpenFile(ctx context.Context, cell, path string) (*cell.File, error)
+	OpenFile(ctx context.Context, cell, path string) (*transfer.File, error)
 	StatFile(ctx context.Context, cell, path string) (*api.FileInfo, error)
 	ListFiles(ctx context.Context, cell, path string, depth int, each func(api.FileInfo) error) error
 	SendCopy(ctx context.Context, cell, path string, begin func() io.Writer) (notes []string, err error)

@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"bufio"
@@ -10,19 +10,20 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // SendCopy writes a file or a directory of a cell, with everything below it, as a copy
 // stream, for a receiver on another machine. begin is called before the first byte. The
 // notes name what was left out or dropped.
-func (e *Engine) SendCopy(ctx context.Context, cell, p string, begin func() io.Writer) ([]string, error) {
+func (e *Exchange) SendCopy(ctx context.Context, cell, p string, begin func() io.Writer) ([]string, error) {
 	client, c, p, err := e.findFiles(cell, p)
 	if err != nil {
 		return nil, err
 	}
 	if client != nil {
-		return client.CopyOut(ctx, p, homePath, func(r io.Reader) error { return passOn(r, begin) })
+		return client.CopyOut(ctx, p, home.CellHome, func(r io.Reader) error { return passOn(r, begin) })
 	}
 	s, err := e.sendState(ctx, c, p, func(r io.Reader) error { return passOn(r, begin) })
 	if err != nil {
@@ -44,7 +45,7 @@ func passOn(r io.Reader, begin func() io.Writer) error {
 // TakeCopy copies a file or a directory into a live cell, from a copy stream of another
 // machine, which the program in the cell checks. name is that of the copy if the path is
 // a directory.
-func (e *Engine) TakeCopy(ctx context.Context, cell, p, name string, r io.Reader) ([]string, error) {
+func (e *Exchange) TakeCopy(ctx context.Context, cell, p, name string, r io.Reader) ([]string, error) {
 	client, at, err := e.findWritable(ctx, cell, p)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/files"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -47,20 +48,20 @@ type File struct {
 func (f *File) Close() error { return f.close() }
 
 // findFiles finds the cell of a request for files; the client is nil if the cell is not live.
-func (e *Engine) findFiles(cell, p string) (*supervise.Client, store.Cell, string, error) {
+func (e *Exchange) findFiles(cell, p string) (*supervise.Client, store.Cell, string, error) {
 	p, err := cellPath(p)
 	if err != nil {
 		return nil, store.Cell{}, "", err
 	}
-	client, c, err := e.findLive(cell)
+	client, c, err := e.live.FindLive(cell)
 	if err == nil && c.Paused != nil {
-		err = pausedCell(c.Name)
+		err = home.PausedCell(c.Name)
 	}
 	return client, c, p, err
 }
 
 // OpenFile opens a file of a cell for reading. Links are followed, inside the cell.
-func (e *Engine) OpenFile(ctx context.Context, cell, p string) (*File, error) {
+func (e *Exchange) OpenFile(ctx context.Context, cell, p string) (*File, error) {
 	client, c, p, err := e.findFiles(cell, p)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func malformedAnswer() error {
 }
 
 // StatFile describes a file. A link is not followed.
-func (e *Engine) StatFile(ctx context.Context, cell, p string) (*api.FileInfo, error) {
+func (e *Exchange) StatFile(ctx context.Context, cell, p string) (*api.FileInfo, error) {
 	client, c, p, err := e.findFiles(cell, p)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 }
 
 // ListFiles calls each with the files in a directory, and below it up to a depth.
-func (e *Engine) ListFiles(ctx context.Context, cell, p string, depth int, each func(api.FileInfo) error) error {
+func (e *Exchange) ListFiles(ctx context.Context, cell, p string, depth int, each func(api.FileInfo) error) error {
 	client, c, p, err := e.findFiles(cell, p)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (e *Engine) ListFiles(ctx context.Context, cell, p string, depth int, each 
 
 // WatchFiles calls each with the changes in a directory of a live cell until ctx
 // ends. The first event says that the watch has begun.
-func (e *Engine) WatchFiles(ctx context.Context, cell, p string, recursive bool, each func(api.FileEvent) error) error {
+func (e *Exchange) WatchFiles(ctx context.Context, cell, p string, recursive bool, each func(api.FileEvent) error) error {
 	client, p, err := e.findWritable(ctx, cell, p)
 	if err != nil {
 		return err
@@ -262,18 +263,18 @@ func decodeLines[T any](from io.Reader, each func(T) error) error {
 }
 
 // findWritable finds the live cell of a request that changes files.
-func (e *Engine) findWritable(ctx context.Context, cell, p string) (*supervise.Client, string, error) {
+func (e *Exchange) findWritable(ctx context.Context, cell, p string) (*supervise.Client, string, error) {
 	p, err := cellPath(p)
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := e.dialLive(ctx, cell)
+	client, err := e.live.DialLive(ctx, cell)
 	return client, p, err
 }
 
 // WriteFile replaces a file of a live cell, by all of the contents or not at all.
 // Missing directories above it are made. mode is octal; "" keeps that of the file.
-func (e *Engine) WriteFile(ctx context.Context, cell, p, mode string, contents io.Reader) (*api.FileInfo, error) {
+func (e *Exchange) WriteFile(ctx context.Context, cell, p, mode string, contents io.Reader) (*api.FileInfo, error) {
 	client, p, err := e.findWritable(ctx, cell, p)
 	if err != nil {
 		return nil, err
@@ -298,7 +299,7 @@ func (e *Engine) WriteFile(ctx context.Context, cell, p, mode string, contents i
 
 // RemoveFile removes a file or a directory of a live cell. A directory with files is
 // removed only if recursive is set.
-func (e *Engine) RemoveFile(ctx context.Context, cell, p string, recursive bool) error {
+func (e *Exchange) RemoveFile(ctx context.Context, cell, p string, recursive bool) error {
 	client, p, err := e.findWritable(ctx, cell, p)
 	if err != nil {
 		return err
@@ -307,7 +308,7 @@ func (e *Engine) RemoveFile(ctx context.Context, cell, p string, recursive bool)
 }
 
 // MakeDir makes a directory of a live cell, and those above it.
-func (e *Engine) MakeDir(ctx context.Context, cell, p string) (*api.FileInfo, error) {
+func (e *Exchange) MakeDir(ctx context.Context, cell, p string) (*api.FileInfo, error) {
 	client, p, err := e.findWritable(ctx, cell, p)
 	if err != nil {
 		return nil, err
@@ -316,7 +317,7 @@ func (e *Engine) MakeDir(ctx context.Context, cell, p string) (*api.FileInfo, er
 }
 
 // MoveFile gives a file or a directory of a live cell another path.
-func (e *Engine) MoveFile(ctx context.Context, cell, from, to string) (*api.FileInfo, error) {
+func (e *Exchange) MoveFile(ctx context.Context, cell, from, to string) (*api.FileInfo, error) {
 	client, from, err := e.findWritable(ctx, cell, from)
 	if err != nil {
 		return nil, err
@@ -329,7 +330,7 @@ func (e *Engine) MoveFile(ctx context.Context, cell, from, to string) (*api.File
 
 // TarFiles writes a file or a directory, with everything below it, as a tar archive.
 // begin is called before the first byte.
-func (e *Engine) TarFiles(ctx context.Context, cell, p string, begin func() io.Writer) error {
+func (e *Exchange) TarFiles(ctx context.Context, cell, p string, begin func() io.Writer) error {
 	client, c, p, err := e.findFiles(cell, p)
 	if err != nil {
 		return err
@@ -339,6 +340,6 @@ func (e *Engine) TarFiles(ctx context.Context, cell, p string, begin func() io.W
 		_, err := e.sendState(ctx, c, p, receive)
 		return err
 	}
-	_, err = client.CopyOut(ctx, p, homePath, receive)
+	_, err = client.CopyOut(ctx, p, home.CellHome, receive)
 	return err
 }

@@ -1,34 +1,21 @@
-package cell
+package transfer
 
 import (
 	"context"
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/supervise"
 	"github.com/forkcell/forkcell/internal/tree"
 )
-
-// showCarrier shows this program's file in the cell, where it serves copies and
-// forwarded ports. If the file was removed since the start, nothing can be copied.
-func (r *run) showCarrier() {
-	self, err := os.Executable()
-	if err == nil {
-		_, err = os.Stat(self)
-	}
-	if err == nil {
-		r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: supervise.CarrierFile, Source: self, ReadOnly: true})
-	}
-}
 
 func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *api.CopyResult {
 	r := &api.CopyResult{
@@ -46,10 +33,10 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 
 // CopyOut copies from a cell to the host: the present files of a live cell, or the
 // head of any other.
-func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
+func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	c, err := e.FindCell(req.Cell)
 	if err == nil && c.Paused != nil {
-		err = pausedCell(c.Name)
+		err = home.PausedCell(c.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +63,7 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 	}
 	if _, ok := e.Supervisor(c); !ok {
 		// Only then does the head have what a killed supervisor's cell has written.
-		if _, err := e.settleDead(ctx, c); err != nil {
+		if _, err := e.live.SettleDead(ctx, c); err != nil {
 			return nil, err
 		}
 		if c, err = e.FindCell(req.Cell); err != nil {
@@ -84,7 +71,7 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 		}
 		return e.copyState(ctx, c, req, dir, name)
 	}
-	client, err := e.dialLive(ctx, req.Cell)
+	client, err := e.live.DialLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +79,7 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 }
 
 // outside refuses to write into the home.
-func (e *Engine) outside(to string) error {
+func (e *Exchange) outside(to string) error {
 	real, err := fsx.RealPath(to)
 	if err != nil {
 		return api.Usagef("", "%s: %v", quote.Path(to), err)
@@ -108,7 +95,7 @@ func (e *Engine) outside(to string) error {
 func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	var totals carry.Totals
 	var lost []string
-	warnings, err := client.CopyOut(ctx, req.Path, homePath, func(r io.Reader) (err error) {
+	warnings, err := client.CopyOut(ctx, req.Path, home.CellHome, func(r io.Reader) (err error) {
 		totals, lost, err = ReceiveCopy(ctx, r, req, dir, name)
 		return err
 	})
@@ -153,8 +140,8 @@ func (o *hostExport) stateEntry(e carry.Entry) tree.Entry {
 }
 
 // CopyIn copies from the host into a live cell.
-func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
-	client, err := e.dialWithin(ctx, req.Cell)
+func (e *Exchange) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
+	client, err := e.live.DialWithin(ctx, req.Cell)
 	if err != nil {
 		if no, ok := errors.AsType[*api.Error](err); ok && no.Code == api.CodeNotStarted {
 			no.Hint += "; or copy it to the source directory and use `forkcell refresh " + req.Cell + "`"

@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 
 // Export writes a whole state, or only its changes since the last apply, to an
 // archive or a directory. The output appears whole or not at all.
-func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.ExportResult, error) {
+func (e *Exchange) Export(ctx context.Context, req api.ExportRequest) (*api.ExportResult, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 
 // ExportTo writes a whole state, or only its changes since the last apply, as a tar
 // archive. begin is called before the first byte.
-func (e *Engine) ExportTo(ctx context.Context, req api.ExportRequest, begin func() io.Writer) error {
+func (e *Exchange) ExportTo(ctx context.Context, req api.ExportRequest, begin func() io.Writer) error {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (e *Engine) ExportTo(ctx context.Context, req api.ExportRequest, begin func
 }
 
 type export struct {
-	e       *Engine
+	e       *Exchange
 	ctx     context.Context //nolint:containedctx // lives as long as the one call
 	req     api.ExportRequest
 	output  string // req.Output, absolute
@@ -118,7 +118,7 @@ func (x *export) states() error {
 		return err
 	}
 	if x.changes, err = tree.Diff(from, x.tree, tree.DiffOptions{}); err != nil {
-		return longPath(x.cell, err)
+		return home.LongPath(x.cell, err)
 	}
 	if x.req.Changed != nil {
 		if err := x.onlyChanged(); err != nil {
@@ -164,19 +164,13 @@ func (x *export) open(path string, entry tree.Entry) (*os.File, error) {
 }
 
 func (x *export) archive() error {
-	out, err := createOutput(x.output)
-	if err != nil {
+	return WriteOutput(x.output, func(w io.Writer) error {
+		err := x.writeArchive(w, archive.Options{Zstd: archive.IsZstd(x.req.Output)})
+		if errors.Is(err, fsx.ErrManyExtents) {
+			return api.Refusef(api.CodeHoles, "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
+		}
 		return err
-	}
-	err = x.writeArchive(out, archive.Options{Zstd: archive.IsZstd(x.req.Output)})
-	if errors.Is(err, fsx.ErrManyExtents) {
-		_ = out.fail(err)
-		return api.Refusef(api.CodeHoles, "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
-	}
-	if err != nil {
-		return out.fail(err)
-	}
-	return out.commit()
+	})
 }
 
 func (x *export) writeArchive(w io.Writer, opt archive.Options) error {
@@ -276,7 +270,7 @@ func (x *export) fillChanges(where string, out *hostExport) error {
 		return err
 	}
 	defer journal.Close()
-	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at, x.tree}, journal, apply.Options{})
+	_, err = apply.Execute(x.ctx, plan, x.e.Contents(x.cell, x.at, x.tree), journal, apply.Options{})
 	return errors.Join(err, os.RemoveAll(scratch))
 }
 

@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"crypto/rand"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -28,7 +29,7 @@ func (x *export) checkMemory() error {
 		return api.Refusef(api.CodeExists, "choose another output", "%s exists already", quote.Path(x.output+memorySuffix))
 	}
 	if err := x.e.Images().Image(x.at.ID).Verify(x.ctx, x.at.Memory); err != nil {
-		return memoryError(x.at.ID, err)
+		return home.MemoryError(x.at.ID, err)
 	}
 	return nil
 }
@@ -39,7 +40,7 @@ func (x *export) checkMemory() error {
 func (x *export) memory() (err error) {
 	from, err := x.e.Images().Image(x.at.ID).Open()
 	if err != nil {
-		return memoryError(x.at.ID, err)
+		return home.MemoryError(x.at.ID, err)
 	}
 	defer from.Close()
 	name := path.Base(x.output) + memorySuffix

@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"errors"

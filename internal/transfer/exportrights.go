@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"cmp"
@@ -64,7 +64,7 @@ func (x *export) skipControl(o *hostExport) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is := controlFile(ch.Path, home.IsDirChange(ch))
+		what, is := leftout.ControlFile(ch.Path, home.IsDirChange(ch))
 		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, home.IsDirChange(ch)) {
 			return nil
 		}

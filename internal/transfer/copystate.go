@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 )
 
 // copyState copies out of a cell's head.
-func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
+func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	var head store.Checkpoint
 	err := e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
@@ -54,7 +54,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyReques
 
 // stateSource sends a part of a sealed state.
 type stateSource struct {
-	e    *Engine
+	e    *Exchange
 	ctx  context.Context //nolint:containedctx // lives as long as the one call
 	cell store.Cell
 	at   store.Checkpoint
@@ -76,7 +76,7 @@ func (s *stateSource) find(p string) error {
 	below := s.cell.MountAt
 	s.area = workspace.AreaWorkspace
 	if !fsx.Within(abs, below) {
-		s.area, below = workspace.AreaHome, homePath
+		s.area, below = workspace.AreaHome, home.CellHome
 	}
 	if !fsx.Within(abs, below) {
 		return api.Refusef(api.CodeNotStarted, "`forkcell start "+s.cell.Name+"` shows the rest",

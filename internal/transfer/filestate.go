@@ -1,4 +1,4 @@
-package cell
+package transfer
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 const maxLinks = 40
 
 // stateAt returns a source that reads the head of a cell.
-func (e *Engine) stateAt(ctx context.Context, c store.Cell) (*stateSource, error) {
+func (e *Exchange) stateAt(ctx context.Context, c store.Cell) (*stateSource, error) {
 	s := &stateSource{e: e, ctx: ctx, cell: c, lost: newHostExport(false)}
 	err := e.View(func(tx *store.Tx) (err error) {
 		s.at, err = tx.Checkpoint(c.Head)
@@ -53,7 +53,7 @@ func (s *stateSource) follow(p string, last bool) error {
 func (s *stateSource) step(abs string, last bool) (next string, err error) {
 	for at := 1; at <= len(abs); at++ {
 		end := at == len(abs)
-		inside := fsx.Within(abs[:at], s.cell.MountAt) || fsx.Within(abs[:at], homePath)
+		inside := fsx.Within(abs[:at], s.cell.MountAt) || fsx.Within(abs[:at], home.CellHome)
 		if !end && (abs[at] != '/' || !inside) {
 			continue
 		}
@@ -71,7 +71,7 @@ func (s *stateSource) step(abs string, last bool) (next string, err error) {
 	return "", nil
 }
 
-func (e *Engine) openStateFile(c store.Cell, p string) (*File, error) {
+func (e *Exchange) openStateFile(c store.Cell, p string) (*File, error) {
 	s, err := e.stateAt(context.Background(), c)
 	if err == nil {
 		err = s.follow(p, true)
@@ -89,7 +89,7 @@ func (e *Engine) openStateFile(c store.Cell, p string) (*File, error) {
 	return &File{Info: stateInfo(p, s.top), Content: f, close: f.Close}, nil
 }
 
-func (e *Engine) statStateFile(c store.Cell, p string) (*api.FileInfo, error) {
+func (e *Exchange) statStateFile(c store.Cell, p string) (*api.FileInfo, error) {
 	s, err := e.stateAt(context.Background(), c)
 	if err == nil {
 		err = s.follow(p, false)
@@ -116,7 +116,7 @@ func stateInfo(p string, e tree.Entry) api.FileInfo {
 	return i
 }
 
-func (e *Engine) listStateFiles(ctx context.Context, c store.Cell, p string, depth int, each func(api.FileInfo) error) error {
+func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, depth int, each func(api.FileInfo) error) error {
 	s, err := e.stateAt(ctx, c)
 	if err == nil {
 		err = s.follow(p, true)
@@ -161,7 +161,7 @@ func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
 }
 
 // sendState sends a part of the head of a cell as a copy stream.
-func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive func(io.Reader) error) (*stateSource, error) {
+func (e *Exchange) sendState(ctx context.Context, c store.Cell, p string, receive func(io.Reader) error) (*stateSource, error) {
 	s, err := e.stateAt(ctx, c)
 	if err == nil {
 		err = s.follow(p, false)
@@ -182,4 +182,41 @@ func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive 
 		return s, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(p))
 	}
 	return s, err
+}
+
+// OpenStateFile opens a file of a state of a cell for reading.
+func (e *Exchange) OpenStateFile(_ context.Context, cell, checkpoint, p string) (*File, error) {
+	c, p, err := e.atState(cell, checkpoint, p)
+	if err != nil {
+		return nil, err
+	}
+	return e.openStateFile(c, p)
+}
+
+// ListStateFiles lists a directory of a state of a cell.
+func (e *Exchange) ListStateFiles(ctx context.Context, cell, checkpoint, p string, each func(api.FileInfo) error) error {
+	c, p, err := e.atState(cell, checkpoint, p)
+	if err != nil {
+		return err
+	}
+	return e.listStateFiles(ctx, c, p, 1, each)
+}
+
+// atState returns a cell as it was at one of its states.
+func (e *Exchange) atState(cell, checkpoint, p string) (c store.Cell, cleaned string, err error) {
+	if cleaned, err = cellPath(p); err != nil {
+		return c, "", err
+	}
+	if c, err = e.FindCell(cell); err != nil {
+		return c, "", err
+	}
+	err = e.View(func(tx *store.Tx) error {
+		s, err := e.FindCheckpoint(tx, c, checkpoint)
+		if err == nil {
+			err = home.CheckUsable(s)
+		}
+		c.Head = s.ID
+		return err
+	})
+	return c, cleaned, err
 }

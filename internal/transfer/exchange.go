@@ -1,0 +1,35 @@
+// Package transfer moves files between cells and their callers: it reads, lists,
+// writes and watches files, copies them in and out, and exports states.
+//
+// Files of a live cell are those that its processes see, and go through its
+// supervisor. Those of any other cell are read from its head.
+package transfer
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
+)
+
+// Live finds the supervisors of live cells.
+type Live interface {
+	// FindLive finds a cell and its supervisor; the client is nil if it has none.
+	FindLive(cell string) (*supervise.Client, store.Cell, error)
+	// DialLive finds the supervisor of a cell. A cell without one is an error.
+	DialLive(ctx context.Context, cell string) (*supervise.Client, error)
+	// DialWithin is DialLive for a cell whose policy is under the caller's ceiling.
+	DialWithin(ctx context.Context, cell string) (*supervise.Client, error)
+	// SettleDead finishes the run of a supervisor that was killed, and returns its id.
+	SettleDead(ctx context.Context, c store.Cell) (run string, err error)
+}
+
+// Exchange carries out the verbs that move files.
+type Exchange struct {
+	*home.Home
+	live Live
+}
+
+// NewExchange makes an Exchange.
+func NewExchange(h *home.Home, live Live) *Exchange { return &Exchange{h, live} }
