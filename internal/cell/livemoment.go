@@ -201,6 +201,9 @@ func (l *liveRun) copyOf(ctx context.Context, t driver.Template, b driver.Branch
 		source := l.req.origin.Source
 		err = api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
 	}
+	if start, ok := errors.AsType[*driver.StartError](err); ok && errors.Is(err, driver.ErrNotConfined) {
+		err = api.Refusef(api.CodeNotWarm, "what the warm process opens or maps to share must be closed when it gets warm", "%v", start.Err)
+	}
 	if err != nil {
 		finish()
 		return nil, err

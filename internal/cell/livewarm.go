@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"regexp"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -39,7 +41,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	l.r.unlockHome()
 	l.warm = home.Recordable(w.Args)
 	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
-	ended, err := l.host.ExecWarm(ctx, w.Args, string(w.Input))
+	command, err := l.host.ExecWarm(ctx, w.Args, string(w.Input))
 	if err != nil {
 		return api.WithDetails(err, l.host.LastOutput(shownLines))
 	}
@@ -50,15 +52,9 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		err = api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer",
-			"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.cell.Name, limit)
+		err = l.lateError(w, limit)
 	case err != nil:
-		// The reason of a process that ends is in its output.
-		select {
-		case <-ended:
-		case <-limited.Done():
-		}
-		err = api.Failf(api.CodeNotWarm, err, "cell %s did not become warm", l.r.cell.Name)
+		err = api.Failf(api.CodeNotWarm, l.coldReason(limited, err, command), "cell %s did not become warm", l.r.cell.Name)
 	}
 	if err == nil {
 		err = l.checkReady(w.Ready)
@@ -71,6 +67,30 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	failpoint.Hit("live.warm")
 	l.r.recordEvent(event.Config(event.Subject{Message: "its processes stand still, and can be copied"}, cellWarm))
 	return l.recordLive(func(rec *store.Run) { rec.Template, rec.Degraded = true, l.r.degraded })
+}
+
+// lateError returns the error of a template that was not warm in time.
+func (l *liveRun) lateError(w api.WarmRequest, limit time.Duration) error {
+	if w.Input != "" { // the interpreter takes part
+		return api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: what its interpreter loads needs longer", l.r.cell.Name, limit)
+	}
+	return api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer",
+		"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.cell.Name, limit)
+}
+
+// coldReason returns why a template did not become warm: how its command has ended, if
+// it has said nothing. It waits for that end also because the output may tell more.
+func (l *liveRun) coldReason(ctx context.Context, why error, command live.Process) error {
+	ended := make(chan live.Exit, 1)
+	go func() { ended <- command.Wait() }()
+	select {
+	case x := <-ended:
+		if errors.Is(why, io.EOF) {
+			return l.host.Ended(x)
+		}
+	case <-ctx.Done():
+	}
+	return why
 }
 
 // awaitReady executes a command and returns when what the caller has named holds. The

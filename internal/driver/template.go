@@ -8,6 +8,10 @@ import (
 // ErrNotWarm means that a cell has no process that could be copied.
 var ErrNotWarm = errors.New("the cell is not warm")
 
+// ErrNotConfined means that a copy was killed, because it holds something of its
+// template that a branch must not have.
+var ErrNotConfined = errors.New("the copy is not confined")
+
 // ErrHeld means that nothing can be executed in a template that is warm.
 var ErrHeld = errors.New("the template is warm, and stands still")
 

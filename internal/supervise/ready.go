@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -40,10 +41,21 @@ func (h *Host) ExecReady(ctx context.Context, args []string, when string) error 
 		return err
 	case <-x.done:
 		if x.exit.Code != 0 {
-			return fmt.Errorf("its command has ended with code %d", x.exit.Code)
+			return h.Ended(x.exit)
 		}
 	}
 	return <-held
+}
+
+// Ended returns an error that says how a command has ended that should run.
+func (h *Host) Ended(x live.Exit) error {
+	switch usage := h.Cell.Usage(); {
+	case x.Signal != 0 && usage.OOMKills > 0:
+		return errors.New("its command was killed: the cell ran out of memory")
+	case x.Signal != 0:
+		return fmt.Errorf("its command was ended by the signal %d (%v)", x.Signal, syscall.Signal(x.Signal))
+	}
+	return fmt.Errorf("its command has ended with code %d", x.Code)
 }
 
 // awaits returns a function that waits for a condition, and the variables that the

@@ -116,9 +116,8 @@ func (h *Host) refusePaused() error {
 }
 
 // ExecWarm executes the command that becomes the warm process of a template, and
-// returns when it has begun. It reads input. Its output is kept. ended is closed at its
-// end.
-func (h *Host) ExecWarm(ctx context.Context, args []string, input string) (ended <-chan struct{}, err error) {
+// returns when it has begun. It reads input. Its output is kept.
+func (h *Host) ExecWarm(ctx context.Context, args []string, input string) (live.Process, error) {
 	cmd, _, err := h.command(live.Command{Args: args})
 	if err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func (h *Host) ExecWarm(ctx context.Context, args []string, input string) (ended
 	if err != nil {
 		return nil, execError(h.Name, args, err)
 	}
-	return x.done, nil
+	return x, nil
 }
 
 // SetStill tells the host that its cell is a warm template.

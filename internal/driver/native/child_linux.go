@@ -185,7 +185,7 @@ func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error 
 func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.Guard) (err error) {
 	check := copyCheck{child: c, pid: k.pid, filters: j.filters, allowed: allowed}
 	if j.inside, err = check.run(); err != nil {
-		return fmt.Errorf("the copy is not confined: %w", err)
+		return fmt.Errorf("%w: %w", driver.ErrNotConfined, err)
 	}
 	if c.limits.group != nil {
 		if err := c.limits.group.Add(k.pid); err != nil {
