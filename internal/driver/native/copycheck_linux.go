@@ -166,7 +166,7 @@ func (k *copyCheck) mappings() error {
 			return fmt.Errorf("whether it shares memory is unknown: %w", err)
 		}
 		if f[1][1] == 'w' || file.Mode()&0o200 != 0 {
-			return fmt.Errorf("it shares memory: %.200s", strings.TrimSpace(line))
+			return fmt.Errorf("it shares memory: %.200s", strings.Join(strings.Fields(line), " "))
 		}
 	}
 	return nil
