@@ -122,6 +122,9 @@ type ApplyResult struct {
 	// SetAside are changes of control files by runs that masked them, which were not
 	// written.
 	SetAside []PathNote `json:"set_aside,omitempty"`
+	// Untracked are control files that git no longer tracks, because the session that
+	// made its commits did not see them.
+	Untracked []PathNote `json:"untracked,omitempty"`
 }
 
 // ChangeJSON is one change as --json shows it.

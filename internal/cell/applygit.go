@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -101,27 +102,27 @@ func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.
 // longer be read.
 type claim struct{ source, what string }
 
+// tracked returns what the repositories of two states track.
+func (s *session) tracked(from, to store.Checkpoint) (was, now leftout.Claims, err error) {
+	base, err := s.e.stateTree(s.cell, from)
+	if err != nil {
+		return was, now, err
+	}
+	theirs, err := s.e.stateTree(s.cell, to)
+	if err != nil {
+		return was, now, err
+	}
+	if was, err = leftout.Claimed(base, nil); err == nil {
+		now, err = leftout.Claimed(theirs, &was)
+	}
+	return was, now, err
+}
+
 // newlyTracked lists the paths that repositories of a state track although the
 // rules leave them out, and that an earlier state did not track: the next import or
 // commit would include them. Repositories that can no longer be read are listed
 // too.
-func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
-	base, err := s.e.stateTree(s.cell, from)
-	if err != nil {
-		return nil, err
-	}
-	theirs, err := s.e.stateTree(s.cell, to)
-	if err != nil {
-		return nil, err
-	}
-	was, err := leftout.Claimed(base, nil)
-	if err != nil {
-		return nil, err
-	}
-	now, err := leftout.Claimed(theirs, &was)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) newlyTracked(was, now leftout.Claims) []claim {
 	var found []claim
 	for p, source := range now.Paths {
 		rule, out := s.at.Rules.Match(p, false)
@@ -135,7 +136,19 @@ func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
 		}
 	}
 	slices.SortFunc(found, func(a, b claim) int { return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.what, b.what)) })
-	return found, nil
+	return found
+}
+
+// untracked lists the masked control files that git tracked and tracks no more. A session
+// does not see them, so that `git commit -a` in it removes them from the commit.
+func (a *application) untracked(was, now leftout.Claims) (notes []api.PathNote) {
+	for _, p := range slices.Sorted(maps.Keys(was.Paths)) {
+		_, still := now.Paths[p]
+		if aside, _ := a.aside.has(p, false); aside && !still {
+			notes = append(notes, home.PathNote(p, "the session did not see it, and its commits do not have it"))
+		}
+	}
+	return notes
 }
 
 // heldRepositories names the planned changes that make a repository track paths the
@@ -144,13 +157,14 @@ func (a *application) heldRepositories(allowed func(path string) bool) ([]api.Ob
 	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
 		return nil, nil
 	}
-	claims, err := a.newlyTracked(a.base, a.theirs)
+	was, now, err := a.tracked(a.base, a.theirs)
 	if err != nil {
 		return nil, err
 	}
+	a.result.Untracked = a.untracked(was, now)
 	broken, err := a.brokenRefs()
 	var held []api.Obstacle
-	for _, c := range append(claims, broken...) {
+	for _, c := range append(a.newlyTracked(was, now), broken...) {
 		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
 		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return fsx.Within(op.Path, dir) && !allowed(op.Path) }) {
 			held = append(held, api.Obstacle{Path: c.source, Reason: c.what, Allow: dir})

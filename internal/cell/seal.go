@@ -180,9 +180,12 @@ func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []
 	if !git || err != nil {
 		return control, nil, err
 	}
-	claims, err := s.newlyTracked(from, to)
-	for _, c := range claims {
+	was, now, err := s.tracked(from, to)
+	if err != nil {
+		return control, nil, err
+	}
+	for _, c := range s.newlyTracked(was, now) {
 		tracked = append(tracked, quote.Path(c.source)+" "+c.what)
 	}
-	return control, tracked, err
+	return control, tracked, nil
 }

@@ -125,4 +125,5 @@ func printApply(p *page, r *api.ApplyResult, undone bool) {
 	printPathNotes(p, "kept in the source", r.Kept)
 	printPathNotes(p, "dropped", r.Dropped)
 	printPathNotes(p, "set aside", r.SetAside)
+	printPathNotes(p, "no longer tracked by git", r.Untracked)
 }

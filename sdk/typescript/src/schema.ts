@@ -1696,6 +1696,7 @@ export interface components {
             kept: components["schemas"]["PathNote"][];
             set_aside?: components["schemas"]["PathNote"][];
             to: string;
+            untracked?: components["schemas"]["PathNote"][];
             written: components["schemas"]["ChangeJSON"][];
         };
         BoundHash: {

@@ -1083,6 +1083,7 @@ class ApplyResult:
     to: str
     written: list[ChangeJSON]
     set_aside: list[PathNote] | None = None
+    untracked: list[PathNote] | None = None
 
 
 @dataclass(kw_only=True)
