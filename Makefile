@@ -6,6 +6,8 @@ LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/app.ve
 PREFIX  ?= /usr/local
 DATADIR := $(DESTDIR)$(PREFIX)/share
 TOOL    := $(GO) tool -modfile=tools/go.mod
+# As `make build` compiles, so that the tests compile nothing a second time.
+TESTENV := CGO_ENABLED=0 GOFLAGS=-trimpath
 # gVisor takes minutes to compile: all that use it share what one has compiled.
 GVISORENV := CGO_ENABLED=0 GOFLAGS=-trimpath
 INGVISOR  := cd gvisor && $(GVISORENV) $(GO)
@@ -37,7 +39,7 @@ install: build ## install what was built, manual pages and completions (PREFIX, 
 test: ## run every test: unit, script, property, race, fuzz (short), crash; as root also as an ordinary user
 	@scripts/setup.sh test
 	@scripts/conformance/fetch.sh
-	$(GO) run -buildvcs=false ./scripts/runtests $(TESTFLAGS)
+	$(TESTENV) $(GO) run -buildvcs=false ./scripts/runtests $(TESTFLAGS)
 
 sdk: build gvisor ## test the packages for Python and TypeScript, and the examples, beside a real daemon
 	@scripts/setup.sh sdk
@@ -107,7 +109,7 @@ demo: build ## tell the whole story on a small example
 
 fuzz: ## fuzz every target for longer (FUZZTIME=2m)
 	@scripts/setup.sh test
-	$(GO) run -buildvcs=false ./scripts/runtests -only fuzz -fuzztime $(or $(FUZZTIME),2m)
+	$(GO) run -buildvcs=false ./scripts/runtests -only fuzz -guided -fuzztime $(or $(FUZZTIME),2m)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -24,6 +24,7 @@ import (
 type options struct {
 	only     string
 	fuzzTime string
+	guided   bool
 	soak     time.Duration
 	strict   bool
 }
@@ -32,6 +33,7 @@ type options struct {
 type run struct {
 	opts    options
 	results *results
+	builds  *builds
 	steps   []outcome
 }
 
@@ -72,6 +74,7 @@ func main() {
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
 	flag.StringVar(&o.fuzzTime, "fuzztime", "500x", "how long each fuzz target runs: a time, or a number of inputs as 500x")
+	flag.BoolVar(&o.guided, "guided", false, "let coverage guide the inputs of fuzz targets; for more than a few of them")
 	flag.DurationVar(&o.soak, "soak", 2*time.Minute, "how long requests are sent to a daemon that must not grow")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
@@ -98,7 +101,12 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 			}
 		}
 	}
-	r := &run{opts: o, results: newResults(os.Stdout)}
+	builds, err := newBuilds()
+	if err != nil {
+		return false, err
+	}
+	defer builds.remove()
+	r := &run{opts: o, results: newResults(os.Stdout), builds: builds}
 	for _, stage := range stages() {
 		stage = slices.DeleteFunc(stage, func(s step) bool { return !slices.Contains(wanted, s.name) })
 		if ctx.Err() == nil {

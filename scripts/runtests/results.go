@@ -241,7 +241,7 @@ func (r *results) ran(step string, n named) error {
 	defer r.mu.Unlock()
 	var errs []error
 	for _, name := range n.tests {
-		if key := strings.TrimPrefix(n.pkg, module+"/") + " " + name; r.tests[key][step] == "" {
+		if key := n.pkg + " " + name; r.tests[key][step] == "" {
 			errs = append(errs, fmt.Errorf("step %s names %s, which did not run", step, key))
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,13 +26,15 @@ const selfUser = "^TestAsOrdinaryUser$"
 // racing are the tests that run again under the race detector: all of the quick
 // packages with their own goroutines, and of the slow ones those tests that
 // do several things at once.
-func racing() (whole []string, parts []named) {
-	return []string{"./internal/fsx", "./internal/store"}, []named{
-		{module + "/internal/tree", []string{"TestParallelWriters"}},
-		{module + "/internal/driver/native", []string{"TestContract"}},
-		{module + "/internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
-		{module + "/internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
-		{module + "/internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
+func racing() []named {
+	return []named{
+		{pkg: "internal/fsx"},
+		{pkg: "internal/store"},
+		{"internal/tree", []string{"TestParallelWriters"}},
+		{"internal/driver/native", []string{"TestContract"}},
+		{"internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
+		{"internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
+		{"internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
 	}
 }
 
@@ -49,57 +50,56 @@ func formatStep(ctx context.Context, _ *run) error {
 }
 
 func vetStep(ctx context.Context, _ *run) error {
-	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", "vet", "-tags", "failpoints,probes", "./..."))
+	const tags = "failpoints,probes"
+	tagged, err := taggedPackages(ctx, tags)
+	if err != nil {
+		return err
+	}
+	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", append([]string{"vet", "-tags", tags}, tagged...)...))
 }
 
 // testStep runs all tests. Beside them the soak runs, which takes its time and little
 // of the processors.
 func testStep(ctx context.Context, r *run) error {
+	all, err := r.builds.plain(ctx)
+	if err != nil {
+		return err
+	}
 	soaked := make(chan error, 1)
 	go func() {
+		i := slices.IndexFunc(all, func(b binary) bool { return b.pkg == "internal/full" })
 		limit := r.opts.soak + 10*time.Minute
-		soaked <- goTest(ctx, r, "soak", "-timeout", limit.String(), "-run", "^TestSoak$", "./internal/full", "-soak", r.opts.soak.String())
+		soaked <- caller().test(ctx, r, "soak", all[i], "-test.run=^TestSoak$", "-test.timeout="+limit.String(), "-soak="+r.opts.soak.String())
 	}()
-	err := goTestSeeded(ctx, r, "test", []string{"./..."}, "-skip", selfUser)
-	return errors.Join(err, <-soaked)
+	return errors.Join(caller().tests(ctx, r, "test", all, "-test.skip="+selfUser+"|^TestSoak$"), <-soaked)
 }
 
 func raceStep(ctx context.Context, r *run) error {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return skipped("the race detector needs a C compiler: " + err.Error())
 	}
-	whole, parts := racing()
-	errs := []error{goTestSeeded(ctx, r, "race", whole, "-race", "-skip", selfUser)}
-	// One go test for all of them compiles and runs side by side.
-	var all named
-	args := []string{"-race"}
-	for _, n := range parts {
-		args = append(args, n.pkg)
-		all.tests = append(all.tests, n.tests...)
-	}
-	errs = append(errs, goTest(ctx, r, "race", append(args, "-run", all.pattern())...))
-	for _, n := range parts {
-		errs = append(errs, r.results.ran("race", n))
-	}
-	return errors.Join(errs...)
-}
-
-// crashStep runs the tests that exist only with failpoints compiled in.
-func crashStep(ctx context.Context, r *run) error { return tagStep(ctx, r, "crash", "failpoints") }
-
-// probesStep runs the tests that leave controls off.
-func probesStep(ctx context.Context, r *run) error { return tagStep(ctx, r, "probes", "probes") }
-
-// tagStep runs the tests that exist only with a build tag.
-func tagStep(ctx context.Context, r *run, step, tag string) error {
-	tests, err := taggedTests(ctx, tag)
+	binaries, err := r.builds.compile(ctx, "race", racing(), "-race")
 	if err != nil {
 		return err
 	}
-	return sideBySide(tests, func(t named) error {
-		err := goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg)
-		return errors.Join(err, r.results.ran(step, t))
-	})
+	return caller().tests(ctx, r, "race", binaries, "-test.skip="+selfUser)
+}
+
+// crashStep runs the tests that exist only with failpoints compiled in.
+func crashStep(ctx context.Context, r *run) error {
+	return tagStep(ctx, r, "crash", r.builds.failpoints)
+}
+
+// probesStep runs the tests that leave controls off.
+func probesStep(ctx context.Context, r *run) error { return tagStep(ctx, r, "probes", r.builds.probes) }
+
+// tagStep runs the tests that exist only with a build tag.
+func tagStep(ctx context.Context, r *run, step string, build func(context.Context) ([]binary, error)) error {
+	binaries, err := build(ctx)
+	if err != nil {
+		return err
+	}
+	return caller().tests(ctx, r, step, binaries)
 }
 
 // sideBySide does something with each of a list, as many at a time as there are
@@ -119,42 +119,6 @@ func sideBySide[T any](list []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// atOnce is how many tests of a package run at once. Most of them wait for the disk
-// half of their time.
-func atOnce() string { return strconv.Itoa(2 * runtime.GOMAXPROCS(0)) }
-
-// named are tests of one package, which has its full import path.
-type named struct {
-	pkg   string
-	tests []string
-}
-
-func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
-
-// taggedTests returns the tests that exist only with a build tag, by package.
-func taggedTests(ctx context.Context, tag string) ([]named, error) {
-	with, err := declared(ctx, "Test", "-tags", tag)
-	if err != nil {
-		return nil, err
-	}
-	without, err := declared(ctx, "Test")
-	if err != nil {
-		return nil, err
-	}
-	plain := map[string][]string{}
-	for _, n := range without {
-		plain[n.pkg] = n.tests
-	}
-	var list []named
-	for _, n := range with {
-		n.tests = slices.DeleteFunc(n.tests, func(t string) bool { return slices.Contains(plain[n.pkg], t) })
-		if len(n.tests) > 0 {
-			list = append(list, n)
-		}
-	}
-	return list, nil
-}
-
 // fuzzStep runs every fuzz target for a short while. A number of inputs rather
 // than a time: go test now and then calls a target that its deadline interrupts
 // failed ("context deadline exceeded").
@@ -163,41 +127,50 @@ func fuzzStep(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	binaries, err := fuzzed(ctx, r, packages)
+	if err != nil {
+		return err
+	}
 	cache, err := output(ctx, "go", "env", "GOCACHE")
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "forkcell-fuzz-")
+	cache = filepath.Join(strings.TrimSpace(cache), "fuzz")
+	return sideBySide(binaries, func(b binary) error { return fuzz(ctx, r, b, cache) })
+}
+
+// fuzzed returns the binaries of fuzz targets. Few inputs hardly gain from coverage that
+// guides them, and to instrument all packages for it takes longer than those inputs:
+// only -guided does.
+func fuzzed(ctx context.Context, r *run, packages []named) ([]binary, error) {
+	if r.opts.guided {
+		return r.builds.compile(ctx, "fuzz", packages, "-fuzz", "^")
+	}
+	all, err := r.builds.plain(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	f := fuzzing{dir: dir, cache: filepath.Join(strings.TrimSpace(cache), "fuzz")}
-	// Much of the time is spent linking, on one processor.
-	return sideBySide(packages, func(n named) error { return f.targets(ctx, r, n) })
+	var list []binary
+	for _, n := range packages {
+		i := slices.IndexFunc(all, func(b binary) bool { return b.pkg == n.pkg })
+		b := all[i]
+		b.tests = n.tests
+		list = append(list, b)
+	}
+	return list, nil
 }
 
-// fuzzing is where the fuzz step keeps files.
-type fuzzing struct {
-	dir   string // of the binaries
-	cache string // of the inputs that earlier runs found, as go test -fuzz keeps them
-}
-
-// targets links the targets of a package once, and runs one after the other.
-func (f fuzzing) targets(ctx context.Context, r *run, n named) error {
-	path := strings.TrimPrefix(n.pkg, module+"/")
-	file := filepath.Join(f.dir, strings.ReplaceAll(path, "/", "-")+".test")
-	if err := stream(ctx, "go", "test", "-c", "-vet=off", "-ldflags", noSymbols, "-fuzz", "^", "-o", file, n.pkg); err != nil {
-		return err
-	}
+// fuzz runs the targets of a package, one after the other. Inputs that earlier runs
+// found are in the cache, where go test -fuzz keeps them.
+func fuzz(ctx context.Context, r *run, b binary, cache string) error {
 	var errs []error
-	for _, target := range n.tests {
-		cmd := exec.CommandContext(ctx, file, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^"+target+"$", "-test.parallel=1",
-			"-test.fuzztime="+r.opts.fuzzTime, "-test.fuzzminimizetime=1x", "-test.fuzzcachedir="+filepath.Join(f.cache, n.pkg))
-		cmd.Dir = filepath.FromSlash(path)
-		errs = append(errs, r.results.runBinary(ctx, "fuzz", path, cmd))
+	for _, target := range b.tests {
+		cmd := exec.CommandContext(ctx, b.file, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^"+target+"$", "-test.parallel=1",
+			"-test.fuzztime="+r.opts.fuzzTime, "-test.fuzzminimizetime=1x", "-test.fuzzcachedir="+filepath.Join(cache, module, filepath.FromSlash(b.pkg)))
+		cmd.Dir = filepath.FromSlash(b.pkg)
+		errs = append(errs, r.results.runBinary(ctx, "fuzz", b.pkg, cmd))
 	}
-	return errors.Join(append(errs, r.results.ran("fuzz", n))...)
+	return errors.Join(append(errs, r.results.ran("fuzz", b.named))...)
 }
 
 // declared returns the functions of tests whose names begin with a word, by package. It
@@ -205,15 +178,15 @@ func (f fuzzing) targets(ctx context.Context, r *run, n named) error {
 // linked.
 func declared(ctx context.Context, word string, flags ...string) ([]named, error) {
 	const format = `{{.ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}`
-	out, err := output(ctx, "go", slices.Concat([]string{"list", "-f", format}, flags, []string{"./..."})...)
+	lines, err := list(ctx, format, flags...)
 	if err != nil {
 		return nil, err
 	}
 	function := regexp.MustCompile(`(?m)^func (` + word + `\w+)\(\w+ \*testing\.[TF]\)`)
-	var list []named
-	for line := range strings.Lines(out) {
-		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		n := named{pkg: fields[0]}
+	var packages []named
+	for _, line := range lines {
+		fields := strings.Split(line, "\t")
+		n := named{pkg: within(fields[0])}
 		for _, file := range fields[1:] {
 			data, err := os.ReadFile(file)
 			if err != nil {
@@ -224,64 +197,11 @@ func declared(ctx context.Context, word string, flags ...string) ([]named, error
 			}
 		}
 		if len(n.tests) > 0 {
-			list = append(list, n)
+			packages = append(packages, n)
 		}
 	}
-	return list, nil
+	return packages, nil
 }
-
-// seed makes property tests draw the same cases in every run here: a run fails
-// because of a change, not by chance. go test by hand draws others each time.
-const seed = "-rapid.seed=1"
-
-// goTestSeeded runs go test for packages, those with property tests first.
-func goTestSeeded(ctx context.Context, r *run, step string, patterns []string, flags ...string) error {
-	drawing, others, err := properties(ctx, patterns)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	if len(drawing) > 0 {
-		errs = append(errs, goTest(ctx, r, step, slices.Concat(flags, drawing, []string{seed})...))
-	}
-	if len(others) > 0 {
-		errs = append(errs, goTest(ctx, r, step, slices.Concat(flags, others)...))
-	}
-	return errors.Join(errs...)
-}
-
-// properties parts packages into those whose tests draw cases and the others.
-func properties(ctx context.Context, patterns []string) (drawing, others []string, err error) {
-	const format = `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`
-	out, err := output(ctx, "go", append([]string{"list", "-f", format}, patterns...)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		if slices.Contains(fields[1:], "pgregory.net/rapid") {
-			drawing = append(drawing, fields[0])
-		} else {
-			others = append(others, fields[0])
-		}
-	}
-	return drawing, others, nil
-}
-
-// goTest runs go test and takes its results. Vet has had its own step.
-func goTest(ctx context.Context, r *run, step string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "20m", "-parallel", atOnce()}, args...)...)
-	cmd.Stderr = os.Stderr
-	// -race needs cgo; nothing else here uses it.
-	if slices.Contains(args, "-race") {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	}
-	return r.results.follow(step, cmd)
-}
-
-// noSymbols makes smaller binaries, which are linked faster. go test does the same for
-// those that it runs itself.
-const noSymbols = "-s -w"
 
 // runBinary runs the compiled tests of a package, and takes their results.
 func (r *results) runBinary(ctx context.Context, step, pkg string, cmd *exec.Cmd) error {

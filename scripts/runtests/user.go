@@ -6,15 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/user"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // account is the ordinary user that root's run makes for the tests, and keeps
@@ -25,7 +21,32 @@ const account = "forkcell-test"
 // they ask the system for nothing, or they look at the source, for which they
 // need the go command and its caches.
 func pure() []string {
-	return []string{"receipt", "internal/quote", "internal/redact", "internal/patch", "internal/repo", "scripts/runtests", "bench"}
+	return []string{
+		"receipt", "internal/quote", "internal/redact", "internal/patch", "internal/policy", "internal/highlight", "internal/sshkey",
+		"internal/repo", "scripts/runtests", "scripts/compat", "bench",
+	}
+}
+
+// asRoot are the slow tests that an ordinary user's run would only repeat. Who runs the
+// program decides what a cell is built of: namespaces, owners, layers, limits, the way to
+// the network. A test may stand here if it looks at what comes before that or after it,
+// and if quicker ones build the same cells as both. It is run by root.
+func asRoot() []named {
+	return []named{
+		{"cmd/forkcell", []string{
+			// How a request is carried. TestScripts has the same scripts, and those of url and
+			// serve, as both.
+			"TestScriptsOverADaemon", "TestScriptsOverTCP",
+			// What programs do in a cell, where they are the same user for every caller.
+			// TestTools/cache-go compiles as both; TestEgressPrograms, TestEgressRequests and
+			// the guide's page about packages reach a network as both.
+			"TestTools/go", "TestEgressClients", "TestEgressDevRegistries",
+			// Bytes of a home that are lost or changed.
+			"TestLostFile",
+		}},
+		// The same of the database, and directories with very many entries.
+		{"internal/cell", []string{"TestEveryColumnIsEvidence", "TestWideDirectory"}},
+	}
 }
 
 // userStep runs everything that matters again as an ordinary user: the tests
@@ -34,7 +55,15 @@ func userStep(ctx context.Context, r *run) error {
 	if os.Geteuid() != 0 {
 		return skipped("this is an ordinary user's run already")
 	}
-	u, err := ordinaryUser(ctx)
+	uid, gid, err := ordinaryUser(ctx)
+	if err != nil {
+		return err
+	}
+	skip, err := asRootPattern(ctx)
+	if err != nil {
+		return err
+	}
+	binaries, err := r.userBinaries(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,106 +72,70 @@ func userStep(ctx context.Context, r *run) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	binaries, err := compile(ctx, filepath.Join(dir, "bin"))
-	if err != nil {
-		return err
-	}
-	drawing, _, err := properties(ctx, []string{"./..."})
-	if err != nil {
-		return err
-	}
-	for i := range binaries {
-		binaries[i].draws = slices.Contains(drawing, module+"/"+binaries[i].pkg)
-	}
-	if err := u.prepare(dir); err != nil {
+	if err := prepare(dir, uid, gid); err != nil {
 		return fmt.Errorf("copy the repository: %w", err)
 	}
-	return sideBySide(binaries, func(b binary) error { return u.test(ctx, r, dir, b) })
+	return ordinary(account, uid, gid, dir).tests(ctx, r, "user", binaries, "-test.skip="+skip)
 }
 
-// binary is one compiled package of tests.
-type binary struct {
-	file    string
-	pkg     string // import path within the module
-	pattern string // which tests; "" = all
-	draws   bool   // it has property tests
-}
-
-// compile makes the binaries of all packages, and those of tests with a tag. Each
-// kind is one call of the go command, which compiles and links side by side.
-func compile(ctx context.Context, dir string) ([]binary, error) {
-	out, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
+// asRootPattern returns the regular expression of the tests that only root runs. A test
+// that is named and does not exist is an error.
+func asRootPattern(ctx context.Context) (string, error) {
+	all, err := declared(ctx, "Test")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var all []named
-	for pkg := range strings.FieldsSeq(out) {
-		if !slices.Contains(pure(), strings.TrimPrefix(pkg, module+"/")) {
-			all = append(all, named{pkg: pkg})
+	pattern := selfUser
+	for _, n := range asRoot() {
+		i := slices.IndexFunc(all, func(d named) bool { return d.pkg == n.pkg })
+		for _, test := range n.tests {
+			name, sub, _ := strings.Cut(test, "/")
+			if i < 0 || !slices.Contains(all[i].tests, name) {
+				return "", fmt.Errorf("step user leaves out %s %s, which does not exist", n.pkg, test)
+			}
+			pattern += "|^" + name + "$"
+			if sub != "" {
+				pattern += "/^" + sub + "$"
+			}
 		}
 	}
-	list, err := compileInto(ctx, filepath.Join(dir, "all"), all)
-	if err != nil {
-		return nil, err
-	}
-	for _, tag := range []string{"failpoints", "probes"} {
-		tests, err := taggedTests(ctx, tag)
+	return pattern, nil
+}
+
+// userBinaries returns the compiled tests of an ordinary user.
+func (r *run) userBinaries(ctx context.Context) ([]binary, error) {
+	var all []binary
+	// Those with a tag take long, and should not start last.
+	for _, build := range []func(context.Context) ([]binary, error){r.builds.probes, r.builds.failpoints, r.builds.plain} {
+		more, err := build(ctx)
 		if err != nil {
 			return nil, err
 		}
-		more, err := compileInto(ctx, filepath.Join(dir, tag), tests, "-tags", tag)
-		if err != nil {
-			return nil, err
-		}
-		list = append(more, list...) // they take long, and should not start last
+		all = append(all, more...)
 	}
-	return list, nil
+	return slices.DeleteFunc(all, func(b binary) bool { return slices.Contains(pure(), b.pkg) }), nil
 }
 
-// compileInto makes a directory of binaries. The go command names them after the
-// last part of their package's path, and refuses two of one name.
-func compileInto(ctx context.Context, dir string, tests []named, flags ...string) ([]binary, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags", noSymbols, "-o", dir + "/"}, flags)
-	var list []binary
-	for _, t := range tests {
-		args = append(args, t.pkg)
-		b := binary{file: filepath.Join(dir, path.Base(t.pkg)+".test"), pkg: strings.TrimPrefix(t.pkg, module+"/")}
-		if len(t.tests) > 0 {
-			b.pattern = t.pattern()
-		}
-		list = append(list, b)
-	}
-	return list, stream(ctx, "go", args...)
-}
-
-// identity is who runs the tests.
-type identity struct {
-	name     string
-	uid, gid int
-}
-
-func ordinaryUser(ctx context.Context) (identity, error) {
+// ordinaryUser returns the ids of the account, which it makes if it is missing.
+func ordinaryUser(ctx context.Context) (uid, gid int, err error) {
 	u, err := user.Lookup(account)
 	if err != nil {
 		fmt.Printf("making the account %s\n", account)
 		if err := stream(ctx, "useradd", "--create-home", account); err != nil {
-			return identity{}, err
+			return 0, 0, err
 		}
 		if u, err = user.Lookup(account); err != nil {
-			return identity{}, err
+			return 0, 0, err
 		}
 	}
 	uid, err1 := strconv.Atoi(u.Uid)
 	gid, err2 := strconv.Atoi(u.Gid)
-	return identity{account, uid, gid}, errors.Join(err1, err2)
+	return uid, gid, errors.Join(err1, err2)
 }
 
-// prepare gives the user a copy of the repository, a home and a place for
+// prepare gives a user a copy of the repository, a home and a place for
 // temporary files, all below dir.
-func (u identity) prepare(dir string) error {
+func prepare(dir string, uid, gid int) error {
 	entries, err := os.ReadDir(".")
 	if err != nil {
 		return err
@@ -175,33 +168,6 @@ func (u identity) prepare(dir string) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, u.uid, u.gid)
+		return os.Lchown(path, uid, gid)
 	})
-}
-
-// test runs one compiled package in its directory of the copy.
-func (u identity) test(ctx context.Context, r *run, dir string, b binary) error {
-	args := []string{"-test.v=test2json", "-test.timeout=20m", "-test.paniconexit0", "-test.parallel=" + atOnce(), "-test.skip=" + selfUser}
-	if b.pattern != "" {
-		args = append(args, "-test.run="+b.pattern)
-	}
-	if b.draws {
-		args = append(args, seed)
-	}
-	cmd := exec.CommandContext(ctx, b.file, args...)
-	cmd.Dir = filepath.Join(dir, "repo", filepath.FromSlash(b.pkg))
-	cmd.Env = []string{
-		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "PWD=" + cmd.Dir,
-		"USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "LANG=C.UTF-8",
-		"PATH=" + os.Getenv("PATH"),
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)}}
-	begin := time.Now()
-	err := r.results.runBinary(ctx, "user", b.pkg, cmd)
-	word := "ok  "
-	if err != nil {
-		word = "FAIL"
-	}
-	r.results.print(fmt.Sprintf("%s\t%s\t%.3fs (as %s)\n", word, module+"/"+b.pkg, time.Since(begin).Seconds(), u.name))
-	return err
 }

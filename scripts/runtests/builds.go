@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// named are tests of one package.
+type named struct {
+	pkg   string   // import path within the module
+	tests []string // none: all of them
+}
+
+// pattern is the regular expression of the tests, for -test.run.
+func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
+
+// binary is one compiled package of tests.
+type binary struct {
+	named
+	file  string
+	draws bool // it has property tests
+}
+
+// builds are the compiled tests. Each kind is linked once, however many steps run it.
+type builds struct {
+	dir                       string
+	plain, failpoints, probes func(context.Context) ([]binary, error)
+}
+
+func newBuilds() (*builds, error) {
+	dir, err := os.MkdirTemp("", "forkcell-tests-")
+	if err != nil {
+		return nil, err
+	}
+	b := &builds{dir: dir}
+	b.plain = once(func(ctx context.Context) ([]binary, error) {
+		all, err := tested(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return b.compile(ctx, "plain", all)
+	})
+	tagged := func(tag string) func(context.Context) ([]binary, error) {
+		return once(func(ctx context.Context) ([]binary, error) {
+			tests, err := taggedTests(ctx, tag)
+			if err != nil {
+				return nil, err
+			}
+			return b.compile(ctx, tag, tests, "-tags", tag)
+		})
+	}
+	b.failpoints, b.probes = tagged("failpoints"), tagged("probes")
+	// An ordinary user has to find the binaries.
+	return b, os.Chmod(dir, 0o755)
+}
+
+// once returns a function that calls another one only the first time.
+func once(do func(context.Context) ([]binary, error)) func(context.Context) ([]binary, error) {
+	var first sync.Once
+	var list []binary
+	var err error
+	return func(ctx context.Context) ([]binary, error) {
+		first.Do(func() { list, err = do(ctx) })
+		return list, err
+	}
+}
+
+func (b *builds) remove() { _ = os.RemoveAll(b.dir) }
+
+// compile makes a directory of binaries. One call of the go command compiles and links
+// side by side. It names binaries after the last part of their package's path, and
+// refuses two of one name.
+func (b *builds) compile(ctx context.Context, kind string, tests []named, flags ...string) ([]binary, error) {
+	dir := filepath.Join(b.dir, kind)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	drawing, err := properties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Smaller binaries are linked faster. Vet has had its own step.
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags", "-s -w", "-o", dir + "/"}, flags)
+	var list []binary
+	for _, n := range tests {
+		args = append(args, "./"+n.pkg)
+		list = append(list, binary{named: n, file: filepath.Join(dir, path.Base(n.pkg)+".test"), draws: slices.Contains(drawing, n.pkg)})
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// -race needs cgo; nothing else here uses it.
+	if slices.Contains(flags, "-race") {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	return list, wrap(cmd, cmd.Run())
+}
+
+// tested returns the packages that have tests.
+func tested(ctx context.Context) ([]named, error) {
+	lines, err := list(ctx, `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`)
+	var all []named
+	for _, line := range lines {
+		if line != "" {
+			all = append(all, named{pkg: within(line)})
+		}
+	}
+	return all, err
+}
+
+// properties returns the packages whose tests draw cases.
+func properties(ctx context.Context) ([]string, error) {
+	lines, err := list(ctx, `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`)
+	var drawing []string
+	for _, line := range lines {
+		if fields := strings.Fields(line); slices.Contains(fields[1:], "pgregory.net/rapid") {
+			drawing = append(drawing, within(fields[0]))
+		}
+	}
+	return drawing, err
+}
+
+// taggedTests returns the tests that exist only with a build tag, by package.
+func taggedTests(ctx context.Context, tag string) ([]named, error) {
+	with, err := declared(ctx, "Test", "-tags", tag)
+	if err != nil {
+		return nil, err
+	}
+	without, err := declared(ctx, "Test")
+	if err != nil {
+		return nil, err
+	}
+	plain := map[string][]string{}
+	for _, n := range without {
+		plain[n.pkg] = n.tests
+	}
+	var list []named
+	for _, n := range with {
+		n.tests = slices.DeleteFunc(n.tests, func(t string) bool { return slices.Contains(plain[n.pkg], t) })
+		if len(n.tests) > 0 {
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// taggedPackages returns the packages, as patterns, that have other files with build
+// tags than without.
+func taggedPackages(ctx context.Context, tags string) ([]string, error) {
+	const format = `{{.ImportPath}} {{.GoFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}`
+	plain, err := list(ctx, format)
+	if err != nil {
+		return nil, err
+	}
+	with, err := list(ctx, format, "-tags", tags)
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for _, line := range with {
+		if !slices.Contains(plain, line) {
+			packages = append(packages, "./"+within(strings.Fields(line)[0]))
+		}
+	}
+	return packages, nil
+}
+
+// list returns a line of go list for each package.
+func list(ctx context.Context, format string, flags ...string) ([]string, error) {
+	out, err := output(ctx, "go", slices.Concat([]string{"list", "-f", format}, flags, []string{"./..."})...)
+	return strings.Split(strings.TrimSpace(out), "\n"), err
+}
+
+// within returns an import path within the module.
+func within(path string) string { return strings.TrimPrefix(path, module+"/") }
