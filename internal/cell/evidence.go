@@ -193,7 +193,7 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 	}
 	f, err := os.Open(abs)
 	if err != nil {
-		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), err)
+		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), quote.Cause(err))
 	}
 	defer f.Close()
 	return e.Evidence.VerifyBundle(f, keys...)
@@ -210,7 +210,7 @@ func (e *Engine) readKey(file string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(abs)
 	if err != nil {
-		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), err)
+		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), quote.Cause(err))
 	}
 	if _, err := receipt.ParsePublic(data); err != nil {
 		return nil, api.Usagef(publicKeyHint, "--key %s: %v", quote.Path(file), err)
@@ -299,7 +299,7 @@ func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
 	}
 	data, err := os.ReadFile(abs)
 	if err != nil {
-		return "", api.Usagef("", "%s: %v", quote.Path(file), err)
+		return "", api.Usagef("", "%s: %v", quote.Path(file), quote.Cause(err))
 	}
 	pub, err := receipt.ParsePublic(data)
 	if err != nil {

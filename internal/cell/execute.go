@@ -56,7 +56,11 @@ func (r *run) classify(err error, signal int, cancelled bool) {
 		r.fail("command not found in the cell: " + quote.Arg(r.spec.Args[0]))
 	case isStart && start.Cause == driver.CauseNotExecutable:
 		set(failedRun, 126, 0)
-		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), start.Err))
+		why := errors.Unwrap(start.Err) // without the program's name
+		if why == nil {
+			why = start.Err
+		}
+		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), why))
 	case signal != 0:
 		set(interrupted, 128+signal, o.Signal)
 	case cancelled:

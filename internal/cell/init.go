@@ -174,11 +174,11 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
+		return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s: %v", quote.Path(from), quote.Cause(err))
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
+		return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s: %v", quote.Path(from), quote.Cause(err))
 	}
 	if err := e.Caller.MayUsePath(real); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 		c.SourceKind = "dir"
 		dir, err := e.OpenHost(real)
 		if _, refused := errors.AsType[*api.Error](err); err != nil && !refused {
-			err = api.Usagef("", "--from %s: %v", quote.Path(from), err)
+			err = api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s: %v", quote.Path(from), quote.Cause(err))
 		}
 		if err != nil {
 			return err

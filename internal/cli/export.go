@@ -2,11 +2,12 @@ package cli
 
 import (
 	"context"
-
-	"github.com/forkcell/forkcell/internal/api"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -41,6 +42,9 @@ Neither has the memory that a checkpoint may have, unless you ask for it.`,
 			s.started = true
 			if o.output == "" {
 				return usageError("usage: "+usageLine(cmd), "%s: missing -o", verb(cmd))
+			}
+			if slices.Contains([]string{".zip", ".tgz", ".gz", ".xz", ".bz2", ".7z"}, filepath.Ext(o.output)) {
+				return usageError("give FILE.tar, FILE.tar.zst or a directory", "%s: -o %s: this form of archive is not written", verb(cmd), quote.Path(o.output))
 			}
 			if s.lacks(o.output) {
 				return s.handOver()

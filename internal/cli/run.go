@@ -159,6 +159,9 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 	if err := o.terminal.resolve(cmd, s); err != nil {
 		return nil, err
 	}
+	if err := checkResult(cmd, o.result); err != nil {
+		return nil, err
+	}
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
 		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {

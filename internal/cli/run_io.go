@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -224,6 +225,21 @@ func (r *governedRun) document(err error) resultDocument {
 		doc.Error = &errorBody{Code: api.CodeFailed, Message: doc.RunResult.Error}
 	}
 	return doc
+}
+
+// checkResult refuses a file for the result document that cannot be one, before
+// anything runs.
+func checkResult(cmd *cobra.Command, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(name)); err != nil {
+		return usageError("give a file in a directory that exists", "%s: --result %s: %v", verb(cmd), quote.Path(name), quote.Cause(err))
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return usageError("give a file", "%s: --result %s is a directory", verb(cmd), quote.Path(name))
+	}
+	return nil
 }
 
 // writeResult writes the document so that a reader sees all of it or nothing. A

@@ -15,6 +15,9 @@ func (s *session) flagError(cmd *cobra.Command, err error) error {
 	if cmd.Annotations[annotationRun] != "" && !slices.Contains(s.args, "--") {
 		return usageError(runHint(cmd, s.args), "%s: %s", verb(cmd), oneLine(err))
 	}
+	if !cmd.HasParent() {
+		return usageError("see "+cmd.CommandPath()+" --help", "%s", oneLine(err))
+	}
 	return usageError("see "+cmd.CommandPath()+" --help", "%s: %s", verb(cmd), oneLine(err))
 }
 

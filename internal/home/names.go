@@ -139,7 +139,7 @@ func StateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (stor
 		return store.Checkpoint{}, err
 	}
 	if n >= len(line) {
-		return store.Checkpoint{}, api.Missing("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
+		return store.Checkpoint{}, api.Missing("checkpoint", fmt.Sprintf("%s: the cell has %s before it", ref, api.Counted(len(line)-1, "state")),
 			"`forkcell log "+c.Name+"` shows them")
 	}
 	return line[n], nil
@@ -291,7 +291,7 @@ func NameAfter(dir string) string {
 func (h *Home) RefuseOverlap(flag, path string) error {
 	real, err := fsx.RealPath(path)
 	if err != nil {
-		return api.Usagef("", "%s %s: %v", flag, quote.Path(path), err)
+		return api.Usagef("", "%s %s: %v", flag, quote.Path(path), quote.Cause(err))
 	}
 	home, err := fsx.RealPath(h.Path)
 	if err != nil {

@@ -9,6 +9,8 @@ package quote
 
 import (
 	"encoding/base64"
+	"errors"
+	"io/fs"
 	"strconv"
 	"strings"
 	"unicode"
@@ -216,4 +218,13 @@ func hex(b *strings.Builder, prefix string, v uint32, digits int) {
 	for i := digits - 1; i >= 0; i-- {
 		b.WriteByte(set[v>>(4*i)&15])
 	}
+}
+
+// Cause returns why an operation on a path failed, without the operation and the path:
+// the message has named the path, as the caller wrote it.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }

@@ -117,7 +117,7 @@ func (e *Engine) ReceiptVerify(ctx context.Context, id, cell string, all bool, k
 
 // BundleVerify has the daemon check a bundle with the keys that it trusts.
 func (e *Engine) BundleVerify(ctx context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
-	data, err := readFile("--bundle", e.path(file), receipt.MaxBundle)
+	data, err := e.readFile("--bundle", file, receipt.MaxBundle)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) BundleVerify(ctx context.Context, file, keyFile string) (*api.R
 func (e *Engine) verify(ctx context.Context, r client.VerifyReceipts, keyFile string) (*api.ReceiptVerifyResult, error) {
 	var err error
 	if keyFile != "" {
-		if r.Key, err = readFile("--key", e.path(keyFile), 64<<10); err != nil {
+		if r.Key, err = e.readFile("--key", keyFile, 64<<10); err != nil {
 			return nil, err
 		}
 	}
@@ -143,18 +143,18 @@ func (e *Engine) verify(ctx context.Context, r client.VerifyReceipts, keyFile st
 }
 
 // readFile reads a file that a flag names.
-func readFile(flag, path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+func (e *Engine) readFile(flag, name string, limit int64) ([]byte, error) {
+	f, err := os.Open(e.path(name))
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", flag, err)
+		return nil, api.Usagef("", "%s %s: %v", flag, quote.Path(name), quote.Cause(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return nil, api.Usagef("", "%s %s: %v", flag, quote.Path(path), err)
+		return nil, api.Usagef("", "%s %s: %v", flag, quote.Path(name), quote.Cause(err))
 	}
 	if int64(len(data)) > limit {
-		return nil, api.Usagef("", "%s %s: it is too large", flag, quote.Path(path))
+		return nil, api.Usagef("", "%s %s: it is too large", flag, quote.Path(name))
 	}
 	return data, nil
 }

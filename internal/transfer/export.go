@@ -187,7 +187,7 @@ func (x *export) directory() error {
 	case err == nil && len(names) > 0:
 		return api.Refusef(api.CodeExists, "choose another name", "%s is not empty", quote.Path(x.req.Output))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
+		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), quote.Cause(err))
 	}
 	path, err := x.place(err == nil)
 	if err != nil {
@@ -195,7 +195,7 @@ func (x *export) directory() error {
 	}
 	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
 	if err := os.Mkdir(temp, 0o700); err != nil {
-		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
+		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), quote.Cause(err))
 	}
 	if err := x.fill(temp); err != nil {
 		return errors.Join(api.Failf(api.CodeOutput, err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
@@ -214,7 +214,7 @@ func (x *export) place(exists bool) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(x.output)
 	if err != nil {
-		return "", api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
+		return "", api.Usagef("", "%s: %v", quote.Path(x.req.Output), quote.Cause(err))
 	}
 	return real, nil
 }

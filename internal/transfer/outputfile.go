@@ -41,12 +41,12 @@ func createOutput(path string) (*outputFile, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, api.Refusef(api.CodeExists, "remove it, or choose another name", "%s exists already", quote.Path(path))
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Usagef("", "%s: %v", quote.Path(path), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(path), quote.Cause(err))
 	}
 	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", quote.Path(path), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(path), quote.Cause(err))
 	}
 	return &outputFile{File: f, path: path, temp: temp}, nil
 }
