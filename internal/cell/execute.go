@@ -109,6 +109,12 @@ const codePIDs = api.CodePIDs
 func (r *run) startFailure(err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	limit := r.spec.Limits.PIDs
+	if ok && start.Cause == driver.CauseMemory {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeStart, Err: err, Message: fmt.Sprintf("the cell has too little memory to start: the limit is %d bytes", r.spec.Limits.Memory),
+			Hint: "give it more with --memory or limits.memory",
+		}
+	}
 	if !ok || start.Cause != driver.CauseProcesses || limit == 0 {
 		return runnerError(err)
 	}

@@ -29,6 +29,7 @@ const (
 	CauseNetwork       = fault.CauseNetwork
 	CauseLandlock      = fault.CauseLandlock
 	CauseProcesses     = fault.CauseProcesses
+	CauseMemory        = fault.CauseMemory
 )
 
 // UnenforceableError means that a control that was asked for does not work here.

@@ -37,6 +37,8 @@ const (
 	CauseLandlock
 	// CauseProcesses means that the cell may have no more processes.
 	CauseProcesses
+	// CauseMemory means that the cell has less memory than its start needs.
+	CauseMemory
 )
 
 func (e *StartError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }

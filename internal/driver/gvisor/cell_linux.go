@@ -86,7 +86,7 @@ func (c *Cell) boot(ctx context.Context) error {
 		}
 		return nil
 	case <-c.ended:
-		return fault.At("gvisor", c.said.err())
+		return c.startError()
 	case <-ctx.Done():
 		return fault.At("start", ctx.Err())
 	}
@@ -328,6 +328,15 @@ func (l *limitedText) failure(code int) error {
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(string(l.text)), "\n")
 	return fmt.Errorf("exit code %d: %q", code, first)
+}
+
+// startError is why the runtime has ended before the guest could be used.
+func (c *Cell) startError() error {
+	cause := fault.CauseCell
+	if c.outer.Usage().OOMKills > 0 {
+		cause = fault.CauseMemory
+	}
+	return fault.Wrap("gvisor", cause, c.said.err())
 }
 
 // err is why the runtime has ended.

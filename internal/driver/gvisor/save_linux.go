@@ -279,5 +279,5 @@ func (c *Cell) wake() error {
 		return nil
 	}
 	<-c.ended
-	return fault.At("gvisor", c.said.err())
+	return c.startError()
 }
