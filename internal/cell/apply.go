@@ -100,7 +100,7 @@ func (a *application) prepare() error {
 			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
 		}
 		if a.cell.SourceKind != "dir" {
-			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s was made from an archive", a.cell.Name)
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s has no source directory", a.cell.Name)
 		}
 	}
 	if err := a.refuseOverlap("--to", a.to); err != nil {

@@ -106,7 +106,7 @@ func (p *publication) prepare() error {
 	case p.cell.SourceKind == evidence.SourceLost:
 		return api.Refusef(api.CodeNoSource, "", "the record of the source of cell %s is lost", p.cell.Name)
 	case p.cell.SourceKind != "dir":
-		return api.Refusef(api.CodeNoSource, "publish works on a cell that was made from a directory with a repository", "cell %s was made from an archive", p.cell.Name)
+		return api.Refusef(api.CodeNoSource, "publish works on a cell that was made from a directory with a repository", "cell %s has no source directory", p.cell.Name)
 	}
 	if err := p.readSettings(); err != nil {
 		return err

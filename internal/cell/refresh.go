@@ -49,7 +49,7 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 func (s *session) checkRefresh(req api.RefreshRequest) error {
 	switch {
 	case req.Upload == "" && s.cell.SourceKind != "dir":
-		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
+		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s has no source directory", s.cell.Name)
 	case req.Upload != "" && s.cell.SourceKind != "archive":
 		return api.Refusef(api.CodeNoSource, "refresh it without an upload", "cell %s was made from a directory of its own machine", s.cell.Name)
 	}

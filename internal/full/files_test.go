@@ -121,7 +121,9 @@ func (d *daemon) readFiles(state string) {
 			d.Errorf("%s: %s: %d %s", state, path, r.status, r.body)
 		}
 	}
-	d.problem(409, api.CodeNotFile, "GET", files+"?path=a", nil)
+	if p := d.problem(409, api.CodeNotFile, "GET", files+"?path=a", nil); !strings.Contains(p.Hint, "application/x-tar") {
+		d.Errorf("%s: hint %q", state, p.Hint)
+	}
 	if r := d.send("GET", files+"?path=loop", nil); r.status != 409 && r.status != 422 {
 		d.Errorf("%s: %d %s", state, r.status, r.body)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -84,7 +85,7 @@ func (s *Server) watchFiles(ctx context.Context, x *exchange, in *fileInput[api.
 // FilePath is the file that a request is about.
 type FilePath struct {
 	InCell
-	Path string `query:"path" required:"true" doc:"Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded."`
+	Path string `query:"path" required:"true" doc:"Relative to the workspace, which is \".\" itself, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded."`
 }
 
 type readFileInput struct {
@@ -149,12 +150,23 @@ func (s *Server) readFile(ctx context.Context, x *exchange, in *readFileInput) {
 	}
 	f, err := x.engine.OpenFile(ctx, in.Cell, in.Path)
 	if err != nil {
-		x.fail(err)
+		x.fail(hintArchive(err))
 		return
 	}
 	defer func() { _ = f.Close() }()
 	x.w.Header().Set("Content-Type", typeBinary)
 	http.ServeContent(&rangeProblems{ResponseWriter: timedWriter{x.w}, x: x}, x.r, "", f.Info.MTime, f.Content)
+}
+
+// hintArchive tells the reader of a directory how it is read.
+func hintArchive(err error) error {
+	told, ok := errors.AsType[*api.Error](err)
+	if !ok || told.Code != api.CodeNotFile || told.Hint != "" {
+		return err
+	}
+	hinted := *told
+	hinted.Hint = "a directory is read with Accept: application/x-tar"
+	return &hinted
 }
 
 // timedWriter gives the reader of an answer a limited time for each part.

@@ -7030,7 +7030,7 @@ export interface operations {
     readFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
+                /** @description Relative to the workspace, which is "." itself, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
             };
             header?: {
@@ -7179,7 +7179,7 @@ export interface operations {
     writeFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
+                /** @description Relative to the workspace, which is "." itself, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
                 /** @description Permission bits, in octal. Without it they stay; those of a new file are 0644. */
                 mode?: string;
@@ -7337,7 +7337,7 @@ export interface operations {
     removeFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
+                /** @description Relative to the workspace, which is "." itself, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
                 /** @description Remove a directory with everything in it. */
                 recursive?: boolean;
@@ -7489,7 +7489,7 @@ export interface operations {
     copyFiles: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
+                /** @description Relative to the workspace, which is "." itself, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
                 /** @description Name of the copy if path is a directory. */
                 name: string;
