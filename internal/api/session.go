@@ -37,6 +37,10 @@ const ReasonLivePolicy = "live-policy"
 // is executed as root in its cell.
 const ReasonPackageMutation = "package-mutation"
 
+// AgentLimit is how long a session waits for its agent to be executed. Its client does
+// that at once, so after this time the client has died.
+const AgentLimit = 2 * time.Minute
+
 // The states of a session.
 const (
 	// SessionStarting means that its cell is live and its agent is not executed yet.

@@ -179,16 +179,12 @@ func (l *liveRun) config() supervise.Config {
 	}
 }
 
-// agentLimit is how long a session waits for its agent to be executed. Its client does
-// that at once, so after this time the client has died.
-const agentLimit = 2 * time.Minute
-
 // awaitMain returns how long the cell waits for the command that it ends with.
 func (r *run) awaitMain() time.Duration {
 	if r.rec.Session == nil {
 		return 0
 	}
-	return agentLimit
+	return api.AgentLimit
 }
 
 // execFailure returns the error for a further command in a cell that could not be

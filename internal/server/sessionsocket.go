@@ -16,10 +16,6 @@ import (
 	"github.com/forkcell/forkcell/internal/session"
 )
 
-// holdLimit is how long the agent of a session is held for its first client. The cell of
-// the session waits as long.
-const holdLimit = 2 * time.Minute
-
 // held are the agents that their first clients execute, by the runs of their sessions.
 type held struct {
 	mu     sync.Mutex
@@ -33,7 +29,7 @@ func (h *held) keep(s *session.Started) {
 		h.agents = map[string]*session.Started{}
 	}
 	h.agents[s.RunID] = s
-	time.AfterFunc(holdLimit, func() { h.take(s.RunID) })
+	time.AfterFunc(api.AgentLimit, func() { h.take(s.RunID) })
 }
 
 // take returns the agent of a run, which only one caller gets; nil if there is none.

@@ -254,7 +254,8 @@ func TestStates(t *testing.T) {
 		live *api.LiveInfo
 		want string
 	}{
-		{api.RunInfo{State: "running"}, &api.LiveInfo{}, api.SessionStarting},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now()}, api.SessionStarting},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now().Add(-api.AgentLimit - time.Second)}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}}, api.SessionRunning},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{over}}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, nil, api.SessionInterrupted},

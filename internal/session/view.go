@@ -77,7 +77,9 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 			}
 		}
 		switch {
-		case len(live.Sessions) > 0 && s.Status == api.SessionStarting && ended(live.Sessions):
+		case s.Status == api.SessionStarting && (ended(live.Sessions) || now.Sub(live.Since) > api.AgentLimit):
+			// Without an agent its supervisor would have ended it: it had one, and its
+			// supervisor has stopped answering.
 			s.Status = api.SessionStopping
 		case s.Status == api.SessionRunning && status.State == api.StatePaused:
 			s.Status = api.SessionPaused
