@@ -127,46 +127,43 @@ func fuzzStep(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	binaries, err := fuzzed(ctx, r, packages)
-	if err != nil {
-		return err
-	}
-	cache, err := output(ctx, "go", "env", "GOCACHE")
-	if err != nil {
-		return err
-	}
-	cache = filepath.Join(strings.TrimSpace(cache), "fuzz")
-	return sideBySide(binaries, func(b binary) error { return fuzz(ctx, r, b, cache) })
-}
-
-// fuzzed returns the binaries of fuzz targets. Few inputs hardly gain from coverage that
-// guides them, and to instrument all packages for it takes longer than those inputs:
-// only -guided does.
-func fuzzed(ctx context.Context, r *run, packages []named) ([]binary, error) {
 	if r.opts.guided {
-		return r.builds.compile(ctx, "fuzz", packages, "-fuzz", "^")
+		return sideBySide(packages, func(n named) error { return guided(ctx, r, n) })
 	}
 	all, err := r.builds.plain(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []binary
-	for _, n := range packages {
-		i := slices.IndexFunc(all, func(b binary) bool { return b.pkg == n.pkg })
-		b := all[i]
+	return sideBySide(packages, func(n named) error {
+		b := all[slices.IndexFunc(all, func(b binary) bool { return b.pkg == n.pkg })]
 		b.tests = n.tests
-		list = append(list, b)
+		return fuzz(ctx, r, b)
+	})
+}
+
+// guided runs the targets of a package with coverage that guides their inputs. To
+// instrument all packages for it takes longer than the few inputs of a usual run, which
+// hardly gain from it. The go command does it for one package at a time.
+func guided(ctx context.Context, r *run, n named) error {
+	binaries, err := r.builds.compile(ctx, "fuzz", []named{n}, "-fuzz", "^")
+	if err != nil {
+		return err
 	}
-	return list, nil
+	return fuzz(ctx, r, binaries[0])
 }
 
 // fuzz runs the targets of a package, one after the other. Inputs that earlier runs
 // found are in the cache, where go test -fuzz keeps them.
-func fuzz(ctx context.Context, r *run, b binary, cache string) error {
+func fuzz(ctx context.Context, r *run, b binary) error {
+	cache, err := output(ctx, "go", "env", "GOCACHE")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(strings.TrimSpace(cache), "fuzz", module, filepath.FromSlash(b.pkg))
 	var errs []error
 	for _, target := range b.tests {
 		cmd := exec.CommandContext(ctx, b.file, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^"+target+"$", "-test.parallel=1",
-			"-test.fuzztime="+r.opts.fuzzTime, "-test.fuzzminimizetime=1x", "-test.fuzzcachedir="+filepath.Join(cache, module, filepath.FromSlash(b.pkg)))
+			"-test.fuzztime="+r.opts.fuzzTime, "-test.fuzzminimizetime=1x", "-test.fuzzcachedir="+dir)
 		cmd.Dir = filepath.FromSlash(b.pkg)
 		errs = append(errs, r.results.runBinary(ctx, "fuzz", b.pkg, cmd))
 	}
