@@ -87,5 +87,5 @@ func (e *Engine) branchPolicy(c store.Cell, req api.BranchRequest) (*policy.Poli
 	if err != nil || len(runs) == 0 {
 		return policy.Default(), err
 	}
-	return e.lastPolicy(runs[len(runs)-1])
+	return e.LastPolicy(runs[len(runs)-1])
 }

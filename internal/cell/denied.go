@@ -15,7 +15,7 @@ func (r *run) deniedNetwork() api.DeniedNetwork {
 	if r.events.ByAction[string(event.ActionDenied)] == 0 {
 		return api.DeniedNetwork{To: []string{}}
 	}
-	return suggest.Destinations(r.e.journalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
+	return suggest.Destinations(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
 }
 
 // unansweredNetwork returns the allowed connections of a failed run that the other
@@ -24,5 +24,5 @@ func (r *run) unansweredNetwork() *api.UnansweredNetwork {
 	if r.rec.Outcome == succeeded || r.spec.Network == nil || r.events.ByAction[string(event.ActionAllowed)] == 0 {
 		return nil
 	}
-	return suggest.Unanswered(r.e.journalOf(r.rec.ID, event.Filter{Action: event.ActionAllowed}))
+	return suggest.Unanswered(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionAllowed}))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/driver"
-	"github.com/forkcell/forkcell/internal/eventquery"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/history"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/transfer"
@@ -55,6 +55,7 @@ type LineCounter func(each func(func(tree.Change) error) error, open func(side i
 type Engine struct {
 	*home.Home
 	*transfer.Exchange
+	*history.History
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -66,14 +67,12 @@ type Engine struct {
 
 // shared is what the engines of one home have together.
 type shared struct {
-	journals eventquery.Notices
-	events   eventquery.Index
-	runs     knownRuns
-	outputs  runningOutputs
-	memos    memos
-	masks    maskMemo
-	keeps    atomic.Bool // see KeepRecords
-	listing  sync.Mutex  // held while all records are read
+	history history.Kept
+	outputs runningOutputs
+	memos   memos
+	masks   maskMemo
+	keeps   atomic.Bool // see KeepRecords
+	listing sync.Mutex  // held while all records are read
 }
 
 // New makes an Engine.
@@ -89,7 +88,7 @@ func New(c Config) *Engine {
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
 		lines: c.Lines, shared: &shared{},
 	}
-	e.Exchange = transfer.NewExchange(h, e)
+	e.Exchange, e.History = transfer.New(h, e), history.New(h, &e.shared.history)
 	return e
 }
 
@@ -97,7 +96,8 @@ func New(c Config) *Engine {
 func (e *Engine) As(c caller.Caller) *Engine {
 	other := *e
 	other.Home = e.Home.As(c)
-	other.Exchange = transfer.NewExchange(other.Home, &other)
+	other.Exchange = transfer.New(other.Home, &other)
+	other.History = history.New(other.Home, &e.shared.history)
 	return &other
 }
 

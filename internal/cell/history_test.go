@@ -25,7 +25,7 @@ func TestHistories(t *testing.T) {
 		for _, seed := range seeds(t, 1, 2) {
 			t.Run(fmt.Sprintf("%s/%d", backend, seed), func(t *testing.T) {
 				t.Parallel()
-				newHistory(t, backend, seed).play()
+				newStory(t, backend, seed).play()
 			})
 		}
 	}
@@ -62,7 +62,7 @@ type actor struct {
 
 type lastRun struct{ before, after state }
 
-type history struct {
+type story struct {
 	*world
 	rng     *rand.Rand
 	backend string
@@ -76,10 +76,10 @@ type history struct {
 	counts  map[string]int
 }
 
-func newHistory(t *testing.T, backend string, seed uint64) *history {
+func newStory(t *testing.T, backend string, seed uint64) *story {
 	t.Helper()
 	w := newWorld(t)
-	h := &history{
+	h := &story{
 		world: w, backend: backend, rng: rand.New(rand.NewPCG(seed, 7)),
 		states: map[string]state{}, came: map[string]string{}, merged: map[string]string{}, roots: map[string]string{}, counts: map[string]int{},
 	}
@@ -99,22 +99,22 @@ func newHistory(t *testing.T, backend string, seed uint64) *history {
 	return h
 }
 
-func (h *history) say(format string, args ...any) {
+func (h *story) say(format string, args ...any) {
 	h.trace = append(h.trace, fmt.Sprintf("%d: ", len(h.trace))+fmt.Sprintf(format, args...))
 }
 
 // isLive: the cell works in the source itself.
-func (h *history) isLive(a *actor) bool { return h.backend == "delta" && a.name == "main" }
+func (h *story) isLive(a *actor) bool { return h.backend == "delta" && a.name == "main" }
 
 // head returns the present state of a cell.
-func (h *history) headOf(a *actor) state {
+func (h *story) headOf(a *actor) state {
 	if h.isLive(a) {
 		return h.outer
 	}
 	return a.head
 }
 
-func (h *history) setHead(a *actor, s state) {
+func (h *story) setHead(a *actor, s state) {
 	a.head = s
 	if h.isLive(a) {
 		h.touched(s)
@@ -122,14 +122,14 @@ func (h *history) setHead(a *actor, s state) {
 }
 
 // touched notes that the source was changed.
-func (h *history) touched(s state) {
+func (h *story) touched(s state) {
 	h.outer = s
 	for _, a := range h.actors {
 		a.before = nil
 	}
 }
 
-func (h *history) play() {
+func (h *story) play() {
 	moves := []struct {
 		weight int
 		name   string
@@ -169,7 +169,7 @@ func (h *history) play() {
 }
 
 // check compares one cell, and the source, with the model.
-func (h *history) check(a *actor) {
+func (h *story) check(a *actor) {
 	h.Helper()
 	h.sameState("the source", h.outer, h.state(h.world.source))
 	info, err := h.e.Status(h.ctx, a.name)
@@ -203,7 +203,7 @@ func (h *history) check(a *actor) {
 }
 
 // look exports a cell and compares it with the model.
-func (h *history) look(a *actor) {
+func (h *story) look(a *actor) {
 	h.Helper()
 	out := filepath.Join(h.TempDir(), "out")
 	_, err := h.e.Export(h.ctx, api.ExportRequest{Cell: a.name, Output: out})
@@ -212,7 +212,7 @@ func (h *history) look(a *actor) {
 }
 
 // end looks at everything once more.
-func (h *history) end() {
+func (h *story) end() {
 	var all []string
 	for _, a := range h.actors {
 		h.say("look at %s", a.name)

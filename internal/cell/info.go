@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -214,7 +215,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 		entries = append(entries, api.LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: unfinishedState, Actor: r.Actor})
 	}
 	if now := e.liveInfo(ctx, c, false); now != nil {
-		entries = append(entries, api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: startCommand()})
+		entries = append(entries, api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: home.StartCommand()})
 	}
 	return entries, nil
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/evidence"
-	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -230,13 +228,4 @@ func replaced(env, with []string) []string {
 		out = append(out, kv)
 	}
 	return out
-}
-
-// lastPolicy returns the policy that a run ended with, or has now.
-func (e *Engine) lastPolicy(r store.Run) (*policy.Policy, error) {
-	hash := r.Policy
-	if later := e.Evidence.Policies(r.ID); len(later) > 0 {
-		hash = later[len(later)-1].PolicyHash
-	}
-	return e.StoredPolicy(hash)
 }

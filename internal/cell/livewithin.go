@@ -31,7 +31,7 @@ func (e *Engine) DialWithin(ctx context.Context, name string) (*supervise.Client
 		if r.Ceiling == ceiling.Digest() {
 			continue // it was started under this ceiling, which holds until it ends
 		}
-		present, err := e.lastPolicy(r)
+		present, err := e.LastPolicy(r)
 		if err != nil {
 			return nil, err
 		}

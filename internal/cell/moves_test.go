@@ -15,7 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-func (h *history) run(a *actor) {
+func (h *story) run(a *actor) {
 	before := h.headOf(a)
 	script, after := edits(h.rng, cellPaths, before, 5)
 	req := api.RunRequest{Cell: a.name, RestoreOnFail: h.rng.IntN(3) == 0, AcceptOnSuccess: h.rng.IntN(3) == 0}
@@ -50,7 +50,7 @@ func (h *history) run(a *actor) {
 
 // remember records the contents of a checkpoint, or compares them with those
 // that were recorded.
-func (h *history) remember(a *actor, id string, s state) {
+func (h *story) remember(a *actor, id string, s state) {
 	h.Helper()
 	if old, seen := h.states[id]; seen {
 		h.sameState("checkpoint "+id, s, old)
@@ -63,7 +63,7 @@ func (h *history) remember(a *actor, id string, s state) {
 
 // unless ends an operation that was refused. Nothing may have changed then; the
 // caller checks that afterwards.
-func (h *history) refusedMove(err error) bool {
+func (h *story) refusedMove(err error) bool {
 	h.Helper()
 	if err == nil {
 		return false
@@ -75,7 +75,7 @@ func (h *history) refusedMove(err error) bool {
 	return true
 }
 
-func (h *history) restore(a *actor) {
+func (h *story) restore(a *actor) {
 	id := a.known[h.rng.IntN(len(a.known))]
 	ref := id
 	if len(a.names) > 0 && h.rng.IntN(3) == 0 {
@@ -92,14 +92,14 @@ func (h *history) restore(a *actor) {
 	h.counts["restore"]++
 }
 
-func (h *history) accept(a *actor) {
+func (h *story) accept(a *actor) {
 	_, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: h.rng.IntN(2) == 0})
 	if !h.refusedMove(err) {
 		h.counts["accept"]++
 	}
 }
 
-func (h *history) partial(a *actor) {
+func (h *story) partial(a *actor) {
 	name := []string{"a", "b", "x", "y"}[h.rng.IntN(4)]
 	_, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: true, Only: []string{"/" + name}})
 	if h.refusedMove(err) {
@@ -118,7 +118,7 @@ func (h *history) partial(a *actor) {
 	h.counts["partial"]++
 }
 
-func (h *history) reject(a *actor) {
+func (h *story) reject(a *actor) {
 	res, err := h.e.Reject(h.ctx, a.name, "", "not good")
 	if h.refusedMove(err) {
 		return
@@ -131,7 +131,7 @@ func (h *history) reject(a *actor) {
 	h.counts["reject"]++
 }
 
-func (h *history) fork(a *actor) {
+func (h *story) fork(a *actor) {
 	if len(h.actors) > 2 || h.isLive(a) && !h.settled(a) {
 		return
 	}
@@ -146,13 +146,13 @@ func (h *history) fork(a *actor) {
 }
 
 // settled brings the head of a cell that works in the source up to date.
-func (h *history) settled(a *actor) bool {
+func (h *story) settled(a *actor) bool {
 	_, err := h.e.Refresh(h.ctx, api.RefreshRequest{Cell: a.name})
 	h.ok(err)
 	return true
 }
 
-func (h *history) apply(a *actor) {
+func (h *story) apply(a *actor) {
 	if _, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: true}); h.refusedMove(err) && a.last != nil {
 		return
 	}
@@ -184,7 +184,7 @@ func (h *history) apply(a *actor) {
 }
 
 // reallyConflicts checks a refusal of an apply of the whole head.
-func (h *history) reallyConflicts(a *actor, err error) {
+func (h *story) reallyConflicts(a *actor, err error) {
 	h.Helper()
 	if !strings.Contains(err.Error(), "conflict") {
 		return
@@ -199,7 +199,7 @@ func (h *history) reallyConflicts(a *actor, err error) {
 // base is what a state of a cell and the source both come from: what the source
 // was last known to hold, but for its own changes that the state does not
 // have because the cell went back behind them.
-func (h *history) base(a *actor, of string) state {
+func (h *story) base(a *actor, of string) state {
 	h.Helper()
 	nodes, err := h.e.Graph(h.ctx)
 	h.ok(err)
@@ -218,7 +218,7 @@ func (h *history) base(a *actor, of string) state {
 	return h.states[id]
 }
 
-func (h *history) undo(a *actor) {
+func (h *story) undo(a *actor) {
 	if a.before == nil {
 		return
 	}
@@ -230,14 +230,14 @@ func (h *history) undo(a *actor) {
 	h.counts["undo"]++
 }
 
-func (h *history) status(a *actor) *api.StatusResult {
+func (h *story) status(a *actor) *api.StatusResult {
 	h.Helper()
 	info, err := h.e.Status(h.ctx, a.name)
 	h.ok(err)
 	return info
 }
 
-func (h *history) editSource(*actor) {
+func (h *story) editSource(*actor) {
 	script, after := edits(h.rng, peoplePaths, h.outer, 3)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = h.world.source
@@ -248,7 +248,7 @@ func (h *history) editSource(*actor) {
 	h.touched(after)
 }
 
-func (h *history) refresh(a *actor) {
+func (h *story) refresh(a *actor) {
 	merged, fits := merge3(h.base(a, h.status(a).Head), h.outer, a.head)
 	_, err := h.e.Refresh(h.ctx, api.RefreshRequest{Cell: a.name})
 	if h.isLive(a) {
@@ -274,7 +274,7 @@ func (h *history) refresh(a *actor) {
 	h.counts["refresh"]++
 }
 
-func (h *history) name(a *actor) {
+func (h *story) name(a *actor) {
 	name := fmt.Sprintf("n%d", len(h.trace))
 	res, err := h.e.Checkpoint(h.ctx, a.name, name)
 	h.ok(err)
@@ -282,13 +282,13 @@ func (h *history) name(a *actor) {
 	a.names = append(a.names, name)
 }
 
-func (h *history) gc(*actor) {
+func (h *story) gc(*actor) {
 	_, err := h.e.GC(h.ctx, api.GCRequest{})
 	h.ok(err)
 }
 
 // rebuild deletes the database and recovers it.
-func (h *history) rebuild(*actor) {
+func (h *story) rebuild(*actor) {
 	type place struct{ head, applied, root string }
 	places := func() map[string]place {
 		out := map[string]place{}

@@ -253,7 +253,7 @@ func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []str
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
-	p, err := e.lastPolicy(runs[len(runs)-1])
+	p, err := e.LastPolicy(runs[len(runs)-1])
 	if err != nil {
 		return nil, err
 	}

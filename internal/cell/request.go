@@ -3,6 +3,7 @@ package cell
 import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -60,7 +61,7 @@ func (r runRequest) network() networkRequest {
 // startRun returns the request for the run of a live cell.
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
 	return runRequest{
-		RunRequest: api.RunRequest{Cell: q.Cell, Args: startCommand(), RunOptions: q.RunOptions},
+		RunRequest: api.RunRequest{Cell: q.Cell, Args: home.StartCommand(), RunOptions: q.RunOptions},
 		values:     values, reloadable: true, session: q.Session, turns: q.Turns, packages: q.Packages, degraded: q.Degraded,
 	}
 }
@@ -68,10 +69,6 @@ func startRun(q api.StartRequest, values gateway.Values) runRequest {
 func (n networkRequest) empty() bool {
 	return len(n.Credentials)+len(n.values)+len(n.Resolve)+len(n.CA) == 0
 }
-
-// startCommand returns the command in the receipt of a live cell. The commands
-// executed in it are in its events.
-func startCommand() []string { return []string{"start"} }
 
 func wipe(raw map[string][]byte) {
 	for _, b := range raw {

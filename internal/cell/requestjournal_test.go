@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/history"
 )
 
 // journalWorld is a home with a journal of requests, in which time passes when
 // everything waits for it.
 type journalWorld struct {
 	*world
-	journal *cell.RequestJournal
+	journal *history.RequestJournal
 }
 
 func withJournal(t *testing.T, fn func(w *journalWorld)) {

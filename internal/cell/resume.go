@@ -161,7 +161,7 @@ func (e *Engine) withoutMemory(c store.Cell) (m pausedMoment, err error) {
 	if err != nil {
 		return m, err
 	}
-	if m.policy, err = e.lastPolicy(r); err != nil {
+	if m.policy, err = e.LastPolicy(r); err != nil {
 		return m, err
 	}
 	m.Cell, m.RunID, m.At, m.Ceiling = c.Name, r.ID, c.Paused.At, m.policy.Canonical()

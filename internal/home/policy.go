@@ -26,3 +26,12 @@ func (h *Home) StoredPolicy(hash string) (*policy.Policy, error) {
 	}
 	return h.Caller.ParsePolicy(api.PolicyFile{Name: api.Text("policy " + hash[:12]), Text: text})
 }
+
+// LastPolicy returns the policy that a run ended with, or has now.
+func (h *Home) LastPolicy(r store.Run) (*policy.Policy, error) {
+	hash := r.Policy
+	if later := h.Evidence.Policies(r.ID); len(later) > 0 {
+		hash = later[len(later)-1].PolicyHash
+	}
+	return h.StoredPolicy(hash)
+}

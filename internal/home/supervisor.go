@@ -27,3 +27,7 @@ func (h *Home) Socket(c store.Cell) string { return h.Store.Path() + "/" + Socke
 func (h *Home) Client(c store.Cell) *supervise.Client {
 	return supervise.NewClient(c.Name, h.Socket(c), h.Version)
 }
+
+// StartCommand returns the command in the receipt of a live cell. The commands
+// executed in it are in its events.
+func StartCommand() []string { return []string{"start"} }

@@ -34,6 +34,7 @@ func layers() [][]string {
 		{"internal/driver/native/mountfd"},
 		{"internal/driver/drivertest"},
 		{"internal/cell"},
+		{"internal/history"},
 		{"internal/transfer"},
 		{"internal/home"},
 		{"internal/evidence", "internal/caller"},

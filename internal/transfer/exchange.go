@@ -31,5 +31,5 @@ type Exchange struct {
 	live Live
 }
 
-// NewExchange makes an Exchange.
-func NewExchange(h *home.Home, live Live) *Exchange { return &Exchange{h, live} }
+// New makes an Exchange.
+func New(h *home.Home, live Live) *Exchange { return &Exchange{h, live} }

@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -15,36 +15,36 @@ import (
 
 // Events calls fn for the events that match a query, newest last. A journal that
 // cannot be read does not stop the others: the error names it in the end.
-func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
+func (h *History) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
 	if event.Class(q.Class) == event.APIActivity {
-		return e.requestEvents(q, fn)
+		return h.requestEvents(q, fn)
 	}
-	runs, err := e.eventRuns(q)
+	runs, err := h.eventRuns(q)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
 	f := event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since, Limit: q.Limit}
-	return e.shared.events.Read(e.Store, runs, f, fn)
+	return h.kept.events.Read(h.Store, runs, f, fn)
 }
 
 // eventRuns returns the runs of a query.
-func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
-	if e.Store == nil && q.Cell == "" && q.Run == "" {
+func (h *History) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
+	if h.Store == nil && q.Cell == "" && q.Run == "" {
 		return nil, nil
 	}
 	cellID := ""
 	if q.Cell != "" {
-		c, err := e.FindCell(q.Cell)
+		c, err := h.FindCell(q.Cell)
 		if err != nil {
 			return nil, err
 		}
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.Store, known: &e.shared.runs, cellID: cellID, sees: q.Sees}.Runs()
+		return cellRuns{store: h.Store, known: &h.kept.runs, cellID: cellID, sees: q.Sees}.Runs()
 	}
 	var r store.Run
-	err := e.View(func(tx *store.Tx) (err error) {
+	err := h.View(func(tx *store.Tx) (err error) {
 		r, err = runByPrefix(tx, q.Run)
 		if err == nil && cellID != "" && r.CellID != cellID {
 			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
@@ -91,19 +91,19 @@ func eventRun(r store.Run) eventquery.Run {
 // FollowEvents calls fn for the last events of a cell, or of all with "", and then for
 // each new one as it happens, also those of runs that begin later. It ends with ctx,
 // whose error it returns, or with an error of fn.
-func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn func(event.Record) error) error {
-	if e.Store == nil {
+func (h *History) FollowEvents(ctx context.Context, name string, last int, fn func(event.Record) error) error {
+	if h.Store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	runs := cellRuns{store: e.Store, known: &e.shared.runs}
+	runs := cellRuns{store: h.Store, known: &h.kept.runs}
 	if name != "" {
-		c, err := e.FindCell(name)
+		c, err := h.FindCell(name)
 		if err != nil {
 			return err
 		}
 		runs.cellID = c.ID
 	}
-	return eventquery.Follow(ctx, e.Store, runs, last, fn)
+	return eventquery.Follow(ctx, h.Store, runs, last, fn)
 }
 
 // cellRuns lists the runs of a cell, or of all cells with "", that the caller sees.
@@ -230,7 +230,7 @@ func (r cellRuns) Includes(run string) (bool, error) {
 	return found.CellID == r.cellID, err
 }
 
-// journalOf reads the events of a run that match a filter.
-func (e *Engine) journalOf(run string, f event.Filter) iter.Seq2[event.Record, error] {
-	return e.shared.events.Journal(e.Store, eventquery.Run{ID: run}, f)
+// JournalOf reads the events of a run that match a filter.
+func (h *History) JournalOf(run string, f event.Filter) iter.Seq2[event.Record, error] {
+	return h.kept.events.Journal(h.Store, eventquery.Run{ID: run}, f)
 }

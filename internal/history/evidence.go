@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"bytes"
@@ -19,33 +19,33 @@ import (
 )
 
 // ReceiptList lists receipts, oldest first; "" asks for all cells.
-func (e *Engine) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo, error) {
+func (h *History) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo, error) {
 	if cell == "" {
-		if e.Store == nil {
+		if h.Store == nil {
 			return []api.ReceiptInfo{}, nil
 		}
-		return e.Evidence.Receipts("")
+		return h.Evidence.Receipts("")
 	}
-	c, err := e.FindCell(cell)
+	c, err := h.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	return e.Evidence.Receipts(c.ID)
+	return h.Evidence.Receipts(c.ID)
 }
 
 // Receipt returns one receipt, by its id or the latest of a cell or of all, with its
 // present decision.
-func (e *Engine) Receipt(_ context.Context, id, cell string, _ bool) (*api.ReceiptDoc, error) {
-	r, err := e.runWithReceipt(id, cell)
+func (h *History) Receipt(_ context.Context, id, cell string, _ bool) (*api.ReceiptDoc, error) {
+	r, err := h.runWithReceipt(id, cell)
 	if err != nil {
 		return nil, err
 	}
-	return e.Evidence.Receipt(r)
+	return h.Evidence.Receipt(r)
 }
 
 // runWithReceipt finds the run of a receipt.
-func (e *Engine) runWithReceipt(id, cell string) (r store.Run, err error) {
-	err = e.View(func(tx *store.Tx) error {
+func (h *History) runWithReceipt(id, cell string) (r store.Run, err error) {
+	err = h.View(func(tx *store.Tx) error {
 		r, err = findReceipt(tx, id, cell)
 		return err
 	})
@@ -90,18 +90,18 @@ func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 }
 
 // ReceiptExport writes a self-contained bundle, and returns its size.
-func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, error) {
+func (h *History) ReceiptExport(ctx context.Context, id, output string) (int64, error) {
 	if output == "" {
 		return 0, api.Usagef("`-o FILE`", "no output file")
 	}
-	abs, err := e.Caller.AbsPath(output)
+	abs, err := h.Caller.AbsPath(output)
 	if err == nil {
-		err = e.RefuseOverlap("-o", abs)
+		err = h.RefuseOverlap("-o", abs)
 	}
 	if err != nil {
 		return 0, err
 	}
-	data, err := e.Bundle(ctx, id)
+	data, err := h.Bundle(ctx, id)
 	if err != nil {
 		return 0, err
 	}
@@ -112,53 +112,53 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 }
 
 // Bundle returns a self-contained bundle of a receipt.
-func (e *Engine) Bundle(_ context.Context, id string) ([]byte, error) {
-	r, err := e.runWithReceipt(id, "")
+func (h *History) Bundle(_ context.Context, id string) ([]byte, error) {
+	r, err := h.runWithReceipt(id, "")
 	if err != nil {
 		return nil, err
 	}
 	var data bytes.Buffer
-	err = e.Evidence.Bundle(&data, r.ID)
+	err = h.Evidence.Bundle(&data, r.ID)
 	return data.Bytes(), err
 }
 
 // ReceiptVerify checks the log, and reports what concerns a receipt, a cell or all.
-func (e *Engine) ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
-	pem, err := e.readKey(keyFile)
+func (h *History) ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
+	pem, err := h.readKey(keyFile)
 	if err != nil {
 		return nil, err
 	}
-	return e.VerifyReceipts(ctx, api.ReceiptVerifyRequest{Receipt: id, Cell: cell, All: all, Key: pem})
+	return h.VerifyReceipts(ctx, api.ReceiptVerifyRequest{Receipt: id, Cell: cell, All: all, Key: pem})
 }
 
 // VerifyReceipts checks a bundle, or the log as far as it concerns a receipt, a cell
 // or all.
-func (e *Engine) VerifyReceipts(_ context.Context, req api.ReceiptVerifyRequest) (*api.ReceiptVerifyResult, error) {
+func (h *History) VerifyReceipts(_ context.Context, req api.ReceiptVerifyRequest) (*api.ReceiptVerifyResult, error) {
 	keys, err := givenKeys(req.Key)
 	if err != nil {
 		return nil, err
 	}
 	if req.Bundle != nil {
-		return e.Evidence.VerifyBundle(bytes.NewReader(req.Bundle), keys...)
+		return h.Evidence.VerifyBundle(bytes.NewReader(req.Bundle), keys...)
 	}
-	if e.Store == nil && !req.All {
+	if h.Store == nil && !req.All {
 		return nil, api.Missing("receipt", req.Receipt+req.Cell, "there is no state directory yet")
 	}
-	of, err := e.verifyScope(req.Receipt, req.Cell, req.All)
+	of, err := h.verifyScope(req.Receipt, req.Cell, req.All)
 	if err != nil {
 		return nil, err
 	}
-	return e.Evidence.Verify(of, keys...)
+	return h.Evidence.Verify(of, keys...)
 }
 
-func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err error) {
+func (h *History) verifyScope(id, cell string, all bool) (of evidence.Scope, err error) {
 	if all {
 		return of, nil
 	}
 	if id == "" && cell == "" {
 		return of, api.Usagef("give a receipt, --cell, --all or --bundle", "nothing to verify")
 	}
-	err = e.Store.View(func(tx *store.Tx) error {
+	err = h.Store.View(func(tx *store.Tx) error {
 		if cell != "" {
 			c, err := tx.Cell(cell)
 			of.Cell = c.ID
@@ -178,8 +178,8 @@ func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err 
 
 // BundleVerify checks a bundle with keys that are trusted here, never with the key
 // inside it.
-func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
-	pem, err := e.readKey(keyFile)
+func (h *History) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
+	pem, err := h.readKey(keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 	if err != nil {
 		return nil, err
 	}
-	abs, err := e.Caller.AbsPath(file)
+	abs, err := h.Caller.AbsPath(file)
 	if err != nil {
 		return nil, err
 	}
@@ -196,15 +196,15 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), quote.Cause(err))
 	}
 	defer f.Close()
-	return e.Evidence.VerifyBundle(f, keys...)
+	return h.Evidence.VerifyBundle(f, keys...)
 }
 
 // readKey reads the file of a public key, if one was given.
-func (e *Engine) readKey(file string) ([]byte, error) {
+func (h *History) readKey(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	abs, err := e.Caller.AbsPath(file)
+	abs, err := h.Caller.AbsPath(file)
 	if err != nil {
 		return nil, err
 	}
@@ -234,12 +234,12 @@ func givenKeys(pem []byte) (keys []ed25519.PublicKey, err error) {
 }
 
 // Decisions lists decisions, oldest first, of one cell or run or of all.
-func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionInfo, error) {
-	if e.Store == nil && cell == "" {
+func (h *History) Decisions(_ context.Context, cell, run string) ([]api.DecisionInfo, error) {
+	if h.Store == nil && cell == "" {
 		return []api.DecisionInfo{}, nil
 	}
 	cellID, runID := "", ""
-	err := e.View(func(tx *store.Tx) error {
+	err := h.View(func(tx *store.Tx) error {
 		if cell != "" {
 			c, err := tx.Cell(cell)
 			if err != nil {
@@ -259,12 +259,12 @@ func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionI
 	if err != nil {
 		return nil, err
 	}
-	return e.Evidence.Decisions(cellID, runID)
+	return h.Evidence.Decisions(cellID, runID)
 }
 
 // Decision finds one decision.
-func (e *Engine) Decision(ctx context.Context, id string) (*api.DecisionInfo, error) {
-	all, err := e.Decisions(ctx, "", "")
+func (h *History) Decision(ctx context.Context, id string) (*api.DecisionInfo, error) {
+	all, err := h.Decisions(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -280,20 +280,20 @@ func (e *Engine) Decision(ctx context.Context, id string) (*api.DecisionInfo, er
 }
 
 // Key returns the signing identity.
-func (e *Engine) Key(context.Context) (*api.KeyInfo, error) { return e.Evidence.Key() }
+func (h *History) Key(context.Context) (*api.KeyInfo, error) { return h.Evidence.Key() }
 
 // KeyInit makes the signing key if there is none.
-func (e *Engine) KeyInit(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyInit() }
+func (h *History) KeyInit(context.Context) (*api.KeyInfo, error) { return h.Evidence.KeyInit() }
 
 // KeyRotate replaces the signing key; the old one signs the new one.
-func (e *Engine) KeyRotate(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyRotate() }
+func (h *History) KeyRotate(context.Context) (*api.KeyInfo, error) { return h.Evidence.KeyRotate() }
 
 // KeyLost makes a new signing key in place of one that is lost.
-func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return e.Evidence.KeyLost() }
+func (h *History) KeyLost(context.Context) (*api.KeyInfo, error) { return h.Evidence.KeyLost() }
 
 // KeyTrust stores a foreign public key as trusted for bundles.
-func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
-	abs, err := e.Caller.AbsPath(file)
+func (h *History) KeyTrust(_ context.Context, file string) (string, error) {
+	abs, err := h.Caller.AbsPath(file)
 	if err != nil {
 		return "", err
 	}
@@ -305,5 +305,5 @@ func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
 	if err != nil {
 		return "", api.Usagef("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
 	}
-	return e.Evidence.Trust(pub)
+	return h.Evidence.Trust(pub)
 }

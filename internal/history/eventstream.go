@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -23,15 +23,15 @@ const streamRest = 15 * time.Second
 //
 // Positions stay valid when this process ends. A journal that cannot be read does not
 // stop the others: damaged is called with the error.
-func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string, fn func(position string, rec *event.Record) error, damaged func(error) error) error {
-	if e.Store == nil {
+func (h *History) StreamEvents(ctx context.Context, q api.EventQuery, from string, fn func(position string, rec *event.Record) error, damaged func(error) error) error {
+	if h.Store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	s, err := e.newStream(q)
+	s, err := h.newStream(q)
 	if err != nil {
 		return err
 	}
-	changed, end, err := e.shared.journals.Subscribe(e.Store.Path())
+	changed, end, err := h.kept.journals.Subscribe(h.Store.Path())
 	if err != nil {
 		return api.Failf(api.CodeEvents, err, "watch the journals")
 	}
@@ -45,41 +45,41 @@ func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string
 }
 
 // newStream returns the stream of a query.
-func (e *Engine) newStream(q api.EventQuery) (*eventquery.Stream, error) {
-	source, identity, err := e.streamSource(q)
+func (h *History) newStream(q api.EventQuery) (*eventquery.Stream, error) {
+	source, identity, err := h.streamSource(q)
 	if err != nil {
 		return nil, err
 	}
 	s := &eventquery.Stream{
-		Journals: e.Store, Source: source, Rest: streamRest, Ends: q.Run != "", Whole: q.Run != "" && q.Whole,
+		Journals: h.Store, Source: source, Rest: streamRest, Ends: q.Run != "", Whole: q.Run != "" && q.Whole,
 		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Viewer, strconv.Itoa(q.Class), q.Action}, "\x00"),
 		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
 	}
 	if s.Filter.Class == event.APIActivity {
-		s.Journals, s.Source = requestFiles{e.Store}, requestFiles{e.Store}
+		s.Journals, s.Source = requestFiles{h.Store}, requestFiles{h.Store}
 		s.Filter.Cell, s.Filter.Sees = q.Cell, q.Sees
 	}
 	return s, nil
 }
 
 // streamSource checks a query, and returns its runs and the identity of the database.
-func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
-	s = streamRuns{store: e.Store, sees: q.Sees}
+func (h *History) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
+	s = streamRuns{store: h.Store, sees: q.Sees}
 	if q.Cell != "" {
-		c, err := e.FindCell(q.Cell)
+		c, err := h.FindCell(q.Cell)
 		if err != nil {
 			return s, "", err
 		}
 		s.cellID = c.ID
 	}
 	if q.Run != "" {
-		runs, err := e.eventRuns(q)
+		runs, err := h.eventRuns(q)
 		if err != nil {
 			return s, "", err
 		}
 		s.run = runs[0].ID
 	}
-	err = e.Store.View(func(tx *store.Tx) (err error) {
+	err = h.Store.View(func(tx *store.Tx) (err error) {
 		identity, err = tx.Identity()
 		return err
 	})

@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"fmt"
@@ -71,19 +71,19 @@ func (f requestFiles) Find(ids []string) (map[string]eventquery.Numbered, error)
 }
 
 // requestEvents calls fn for the records of requests that match a query, newest last.
-func (e *Engine) requestEvents(q api.EventQuery, fn func(event.Record) error) error {
-	if e.Store == nil || q.Run != "" {
+func (h *History) requestEvents(q api.EventQuery, fn func(event.Record) error) error {
+	if h.Store == nil || q.Run != "" {
 		return nil
 	}
 	f := event.Filter{Class: event.APIActivity, Action: event.Action(q.Action), Since: q.Since, Cell: q.Cell, Sees: q.Sees}
-	files, err := e.Store.Segments()
+	files, err := h.Store.Segments()
 	if err != nil {
 		return err
 	}
 	var last []event.Record
 	for i, n := range files {
 		file := eventquery.Run{ID: requestFile(n), Ended: i < len(files)-1}
-		for rec, err := range e.shared.events.Journal(requestFiles{e.Store}, file, f) {
+		for rec, err := range h.kept.events.Journal(requestFiles{h.Store}, file, f) {
 			if err != nil {
 				return api.Failf(api.CodeEvents, err, "read the journal of requests")
 			}

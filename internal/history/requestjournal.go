@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ const (
 // Statements in the log of the home say how much was written: once an hour, at the end
 // of each file, and when it is closed.
 type RequestJournal struct {
-	e       *Engine
+	h       *History
 	calls   chan timedCall
 	closing chan struct{}
 	ended   chan struct{}
@@ -45,12 +45,12 @@ type timedCall struct {
 }
 
 // OpenRequests begins the journal of a daemon. The caller holds the daemon's lock.
-func (e *Engine) OpenRequests() (*RequestJournal, error) {
-	files, err := e.Store.Segments()
+func (h *History) OpenRequests() (*RequestJournal, error) {
+	files, err := h.Store.Segments()
 	if err != nil {
 		return nil, err
 	}
-	j := &RequestJournal{e: e, calls: make(chan timedCall, requestsWaiting), closing: make(chan struct{}), ended: make(chan struct{})}
+	j := &RequestJournal{h: h, calls: make(chan timedCall, requestsWaiting), closing: make(chan struct{}), ended: make(chan struct{})}
 	if len(files) > 0 {
 		j.number = files[len(files)-1]
 	}
@@ -61,7 +61,7 @@ func (e *Engine) OpenRequests() (*RequestJournal, error) {
 // Record records a request that was answered. After Close it does nothing.
 func (j *RequestJournal) Record(c event.Call) {
 	select {
-	case j.calls <- timedCall{c, j.e.Now()}:
+	case j.calls <- timedCall{c, j.h.Now()}:
 	case <-j.closing:
 	}
 }
@@ -94,7 +94,7 @@ func (j *RequestJournal) write() {
 
 func (j *RequestJournal) report(what string, err error) {
 	if err != nil {
-		j.e.Logger.Error("journal of requests", "step", what, "error", err)
+		j.h.Logger.Error("journal of requests", "step", what, "error", err)
 	}
 }
 
@@ -115,13 +115,13 @@ func (j *RequestJournal) append(c timedCall) error {
 
 // begin makes the next file.
 func (j *RequestJournal) begin() (err error) {
-	if j.file, err = j.e.Store.CreateSegment(j.number + 1); err != nil {
+	if j.file, err = j.h.Store.CreateSegment(j.number + 1); err != nil {
 		return fmt.Errorf("make a file: %w", err)
 	}
 	j.number++
 	j.signed = 0
 	// No two requests are alike: each has an id.
-	j.log, err = event.Create(j.file, event.Meta{Run: requestFile(j.number), Version: j.e.Version}, event.Options{Window: -1, Now: j.e.Now})
+	j.log, err = event.Create(j.file, event.Meta{Run: requestFile(j.number), Version: j.h.Version}, event.Options{Window: -1, Now: j.h.Now})
 	return err
 }
 
@@ -150,25 +150,25 @@ func (j *RequestJournal) sign() error {
 		return err
 	}
 	p := &receipt.Journal{Segment: j.number, Oldest: oldest, Records: int64(sum.Records), ChainHead: sum.Head}
-	if err := j.e.Store.Update(func(tx *store.Tx) error { return j.e.Evidence.Journal(tx, p) }); err != nil {
+	if err := j.h.Store.Update(func(tx *store.Tx) error { return j.h.Evidence.Journal(tx, p) }); err != nil {
 		return fmt.Errorf("sign: %w", err)
 	}
 	j.signed = sum.Records
 	for _, n := range old {
-		err = errors.Join(err, j.e.Store.DropSegment(n))
+		err = errors.Join(err, j.h.Store.DropSegment(n))
 	}
 	return err
 }
 
 // tooOld returns the oldest file to keep, and those before it.
 func (j *RequestJournal) tooOld() (oldest int64, old []int64, err error) {
-	files, err := j.e.Store.Segments()
+	files, err := j.h.Store.Segments()
 	if err != nil {
 		return 0, nil, err
 	}
 	total := int64(0)
 	for i := len(files) - 1; i >= 0; i-- {
-		info, err := os.Lstat(j.e.Store.SegmentPath(files[i]))
+		info, err := os.Lstat(j.h.Store.SegmentPath(files[i]))
 		if err != nil {
 			return 0, nil, err
 		}

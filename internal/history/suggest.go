@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/suggest"
@@ -14,36 +15,36 @@ import (
 
 // SuggestPolicy returns the policy of a run with what the run was denied added to
 // it. "" is the cell's last run.
-func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*api.PolicySuggestion, error) {
-	c, err := e.FindCell(cell)
+func (h *History) SuggestPolicy(_ context.Context, cell, run string) (*api.PolicySuggestion, error) {
+	c, err := h.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	var r store.Run
-	err = e.View(func(tx *store.Tx) error {
+	err = h.View(func(tx *store.Tx) error {
 		// The run of a live cell has not ended, and is its last one.
 		if unfinished, err := tx.UnfinishedRuns(c.ID); err == nil && run == "" && len(unfinished) > 0 {
 			r = unfinished[len(unfinished)-1]
 			return nil
 		}
-		r, err = e.FindRun(tx, c, run)
+		r, err = h.FindRun(tx, c, run)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.lastPolicy(r)
+	p, err := h.LastPolicy(r)
 	if err != nil {
 		return nil, err
 	}
-	events := func(f event.Filter) iter.Seq2[event.Record, error] { return e.journalOf(r.ID, f) }
-	live := slices.Equal(r.Command, startCommand()) // a live cell always has a name server
+	events := func(f event.Filter) iter.Seq2[event.Record, error] { return h.JournalOf(r.ID, f) }
+	live := slices.Equal(r.Command, home.StartCommand()) // a live cell always has a name server
 	return suggest.Policy(suggest.Run{
 		Cell: c.Name, ID: r.ID, Policy: p, Events: events,
 		Commands:   slices.Concat(r.Command, suggest.CommandLines(events(event.Filter{Class: event.ProcessActivity}))),
 		Unobserved: !live && !p.NeedsNetwork() && !p.NeedsCredentials(),
 		Parse: func(text []byte) (*policy.Policy, error) {
-			return e.Caller.ParsePolicy(api.PolicyFile{Name: "suggestion", Text: text})
+			return h.Caller.ParsePolicy(api.PolicyFile{Name: "suggestion", Text: text})
 		},
 	})
 }

@@ -1,0 +1,26 @@
+// Package history answers what happened in a home: receipts and their verification,
+// decisions, keys, events, the journal of requests, and what a policy would have to
+// allow.
+package history
+
+import (
+	"github.com/forkcell/forkcell/internal/eventquery"
+	"github.com/forkcell/forkcell/internal/home"
+)
+
+// History carries out the verbs that show what happened.
+type History struct {
+	*home.Home
+	kept *Kept
+}
+
+// Kept is what the histories of one home keep together, whoever calls. The zero value
+// is ready to use.
+type Kept struct {
+	journals eventquery.Notices
+	events   eventquery.Index
+	runs     knownRuns
+}
+
+// New makes a History.
+func New(h *home.Home, kept *Kept) *History { return &History{h, kept} }
