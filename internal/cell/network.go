@@ -265,7 +265,7 @@ func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []str
 	return names, nil
 }
 
-// inHistory reports whether a credential goes to all hosts and ports that another
+// reaches reports whether a credential goes to all hosts and ports that another
 // one goes to.
 func reaches(old, next policy.Credential) bool {
 	return !slices.ContainsFunc(next.Endpoints, func(e policy.CredentialEndpoint) bool {

@@ -327,7 +327,7 @@ serve()`))
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if said := strings.Join(c.Controls().Degraded, "\n"); !strings.Contains(said, "1 listeners and 2 connections") {
+	if said := strings.Join(c.Controls().Degraded, "\n"); !strings.Contains(said, "(1 listening, 2 connected)") {
 		t.Errorf("the controls say %q", said)
 	}
 	plain := newWarmTemplate(t, warmCommand("serve()")).branch(1)

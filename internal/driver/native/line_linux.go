@@ -38,7 +38,7 @@ type closedSockets struct {
 }
 
 func (c closedSockets) String() string {
-	return fmt.Sprintf("template: sockets of the warm process are closed in the copy, which counts %d listeners and %d connections", c.Listeners, c.Connections)
+	return fmt.Sprintf("template: sockets of the warm process are closed in the copy (%d listening, %d connected)", c.Listeners, c.Connections)
 }
 
 // newLine takes over a descriptor.
