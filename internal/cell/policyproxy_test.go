@@ -189,7 +189,7 @@ func same(t *testing.T, p *proxied, rules, method, target string, header ...stri
 		q.Header[key] = append(q.Header[key], strings.TrimSpace(value))
 	}
 	ref := cell.PolicyRef{File: &api.PolicyFile{Name: "p.yaml", Text: []byte(rules)}}
-	x, err := (&cell.Engine{}).ExplainPolicy(t.Context(), ref, q)
+	x, err := cell.New(cell.Config{}).ExplainPolicy(t.Context(), ref, q)
 	if err != nil {
 		t.Fatal(err)
 	}

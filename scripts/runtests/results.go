@@ -72,6 +72,7 @@ func (r *results) read(step string, in io.Reader) error {
 		}
 		r.take(step, e, said)
 	}
+	r.unfinished(step, "", said) // of a package that did not say how it ended
 	return scan.Err()
 }
 
@@ -92,7 +93,9 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 		}
 		b.WriteString(e.Output)
 	case e.Action == "fail" && e.Test == "":
-		r.unfinished(step, strings.TrimSuffix(key, " "), said)
+		r.unfinished(step, key, said)
+	case e.Test == "" && (e.Action == "pass" || e.Action == "skip"):
+		maps.DeleteFunc(said, func(test string, _ *strings.Builder) bool { return strings.HasPrefix(test, key) })
 	case e.Test == "":
 	case e.Action == "pass":
 		r.took(timed{step, key, time.Duration(e.Elapsed * float64(time.Second))})
@@ -107,11 +110,12 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 	}
 }
 
-// unfinished prints the output of tests that did not end, as when
-// the whole package was killed or ran past its time.
-func (r *results) unfinished(step, pkg string, said map[string]*strings.Builder) {
+// unfinished prints the output of tests that did not end, as when one of them
+// panicked, or the whole package was killed or ran past its time. Their names begin
+// with a prefix.
+func (r *results) unfinished(step, prefix string, said map[string]*strings.Builder) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
-		if strings.HasPrefix(key, pkg+" ") {
+		if strings.HasPrefix(key, prefix) {
 			r.fail(step, key, spoken(said[key].String()))
 			delete(said, key)
 		}

@@ -58,6 +58,23 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadPanic: of a test binary that panicked comes no word about its package.
+func TestReadPanic(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newResults(&out)
+	const in = `{"Action":"output","Package":"a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"pass","Package":"a","Test":"TestGood"}
+{"Action":"output","Package":"a","Test":"TestBad","Output":"panic: no\n"}
+`
+	if err := r.read("test", strings.NewReader(in)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []failure{{"test", "a TestBad", "panic: no\n"}}; !slices.Equal(r.fails, want) || out.String() != "panic: no\n" {
+		t.Errorf("failures %q, printed %q", r.fails, &out)
+	}
+}
+
 func TestSlowest(t *testing.T) {
 	t.Parallel()
 	r := newResults(io.Discard)
