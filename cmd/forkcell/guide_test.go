@@ -100,6 +100,9 @@ func needFor(t *testing.T, what string) {
 		}
 		need(t, "/usr/bin/unshare")
 	default:
+		if !filepath.IsAbs(what) {
+			t.Fatalf("the page needs %s, which is no path", what)
+		}
 		need(t, what)
 	}
 }
