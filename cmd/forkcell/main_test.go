@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -33,7 +34,25 @@ func TestMain(m *testing.M) {
 	if runtime := os.Getenv("FORKCELL_TEST_GVISOR"); runtime != "" {
 		_ = os.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Dir(runtime)) // daemons of scripts look for it there
 	}
+	if strings.HasSuffix(os.Args[0], ".test") {
+		heedInterrupts()
+	}
 	testscript.Main(m, map[string]func(){"forkcell": main})
+}
+
+// heedInterrupts makes interrupts end the tests, if whoever started them ignores
+// interrupts, as a shell does for commands in the background. Programs that tests start
+// would ignore them too, and scripts end their servers by interrupts.
+func heedInterrupts() {
+	if !signal.Ignored(os.Interrupt) {
+		return
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	go func() {
+		<-interrupts
+		os.Exit(130)
+	}()
 }
 
 // TestScripts runs the manual: one script per behaviour, against the program
