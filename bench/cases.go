@@ -116,8 +116,8 @@ func (b *bench) imports(ctx context.Context, s shape) ([]row, error) {
 	var own, plain, durable []time.Duration
 	forkcell := func(i int) error {
 		name := fmt.Sprintf("import%d", i)
-		u, err := b.forkcell(ctx, 0, nil, "--json", "init", name, "--from", b.tree(s))
-		own = append(own, u.took)
+		took, err := b.forkcell(ctx, 0, nil, "--json", "init", name, "--from", b.tree(s))
+		own = append(own, took)
 		return errors.Join(err, b.settle(ctx))
 	}
 	peer := func(i int) error {
@@ -150,12 +150,12 @@ func (b *bench) imports(ctx context.Context, s shape) ([]row, error) {
 }
 
 func (b *bench) memory(ctx context.Context, s shape) ([]row, error) {
-	u, err := b.forkcell(ctx, 0, nil, "--json", "init", s.name, "--from", b.tree(s))
+	took, peak, err := peakOf(b.command(ctx, b.work, b.program, "--quiet", "init", s.name, "--from", b.tree(s)))
 	if err != nil {
 		return nil, err
 	}
-	return []row{limitRow(fmt.Sprintf("peak memory while importing %s files (in %s)", number(s.files()), show(u.took)),
-		fmt.Sprintf("%.1f MiB", float64(u.peak)/(1<<20)), "below 64 MiB", u.peak < 64<<20)}, b.settle(ctx)
+	return []row{limitRow(fmt.Sprintf("peak memory while importing %s files (in %s)", number(s.files()), show(took)),
+		fmt.Sprintf("%.1f MiB", float64(peak)/(1<<20)), "below 64 MiB", peak < 64<<20)}, b.settle(ctx)
 }
 
 // failing runs the changes in a cell and has them restored.
@@ -164,14 +164,14 @@ func (b *bench) failing(ctx context.Context, cell string) (sealDecide, whole tim
 		return 0, 0, err
 	}
 	var doc runDocument
-	u, err := b.forkcell(ctx, 1, &doc, "--json", "--quiet", "run", "--restore-on-fail", cell, "--", "sh", "-c", changes)
+	took, err := b.forkcell(ctx, 1, &doc, "--json", "--quiet", "run", "--restore-on-fail", cell, "--", "sh", "-c", changes)
 	if err != nil {
 		return 0, 0, err
 	}
 	if doc.ChangedFiles != 175 || doc.Decision != "restored" {
 		return 0, 0, fmt.Errorf("the run on %s made %d changes and was %s, want 175 and restored", cell, doc.ChangedFiles, doc.Decision)
 	}
-	return microseconds(doc.Timings.Seal + doc.Timings.Decide), u.took, nil
+	return microseconds(doc.Timings.Seal + doc.Timings.Decide), took, nil
 }
 
 // against compares with the checkpoint and restore that a script would do.
@@ -236,11 +236,11 @@ func (b *bench) forks(ctx context.Context, list ...shape) ([]row, error) {
 			var doc struct {
 				Engine int64 `json:"engine_us"`
 			}
-			u, err := b.forkcell(ctx, 0, &doc, "--json", "fork", s.name, "--name", fmt.Sprintf("%s-fork%d", s.name, i))
+			process, err := b.forkcell(ctx, 0, &doc, "--json", "fork", s.name, "--name", fmt.Sprintf("%s-fork%d", s.name, i))
 			if err != nil {
 				return nil, err
 			}
-			took[k], whole = append(took[k], microseconds(doc.Engine)), append(whole, u.took)
+			took[k], whole = append(took[k], microseconds(doc.Engine)), append(whole, process)
 		}
 	}
 	var rows []row
@@ -248,7 +248,7 @@ func (b *bench) forks(ctx context.Context, list ...shape) ([]row, error) {
 		m := median(took[k])
 		rows = append(rows, limitRow(fmt.Sprintf("fork, engine time, %s files", number(s.files())), show(m), "below 1 ms", m < time.Millisecond))
 	}
-	return append(rows, ratioRow("fork, process start to exit, durable signed statement", "`bwrap --unshare-all` true", median(whole), median(peer), 1.3)), nil
+	return append(rows, ratioRow("fork, process start to exit, durable signed statement", "`bwrap --unshare-all true`", median(whole), median(peer), 1.3)), nil
 }
 
 // start compares the program's shortest command with a program that does nothing.
@@ -267,7 +267,7 @@ func (b *bench) start(ctx context.Context) ([]row, error) {
 	}
 	var own, peer []time.Duration
 	for range b.times(100, 30) {
-		u, err := b.forkcell(ctx, 0, nil, "version")
+		took, err := b.forkcell(ctx, 0, nil, "version")
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +275,7 @@ func (b *bench) start(ctx context.Context) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		own, peer = append(own, u.took), append(peer, p)
+		own, peer = append(own, took), append(peer, p)
 	}
 	return []row{ratioRow("`forkcell version`, process start to exit", "a Go program that does nothing", median(own), median(peer), 2)}, nil
 }
@@ -287,7 +287,7 @@ func bwrap() []string {
 
 func (b *bench) runTrue(ctx context.Context, s shape) ([]row, error) {
 	own, peer, err := b.besideBwrap(ctx, "run", s.name, "--", "true")
-	return []row{ratioRow("`forkcell run CELL -- true`, all controls on, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
+	return []row{ratioRow("`forkcell run CELL -- true`, all controls on, process start to exit, durable signed receipt", "`bwrap --unshare-all true`",
 		own, peer, 3)}, err
 }
 
@@ -301,7 +301,7 @@ func (b *bench) live(ctx context.Context, s shape) (_ []row, err error) {
 		err = errors.Join(err, stop)
 	}()
 	own, peer, err := b.besideBwrap(ctx, "exec", s.name, "--", "true")
-	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all` true",
+	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all true`",
 		own, peer, 1.2)}, err
 }
 
@@ -309,7 +309,7 @@ func (b *bench) live(ctx context.Context, s shape) (_ []row, err error) {
 func (b *bench) besideBwrap(ctx context.Context, args ...string) (own, peer time.Duration, err error) {
 	var owns, peers []time.Duration
 	for range b.times(40, 10) {
-		u, err := b.forkcell(ctx, 0, nil, append([]string{"--quiet"}, args...)...)
+		took, err := b.forkcell(ctx, 0, nil, append([]string{"--quiet"}, args...)...)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -317,7 +317,7 @@ func (b *bench) besideBwrap(ctx context.Context, args ...string) (own, peer time
 		if err != nil {
 			return 0, 0, err
 		}
-		owns, peers = append(owns, u.took), append(peers, p)
+		owns, peers = append(owns, took), append(peers, p)
 	}
 	return median(owns), median(peers), nil
 }

@@ -138,7 +138,7 @@ func (d *daemon) besideBwrap(ctx context.Context, what string, own func() (time.
 			return nil, err
 		}
 	}
-	return []row{ratioRow(what, "`bwrap --unshare-all` true", median(owns), median(peers), limit)}, nil
+	return []row{ratioRow(what, "`bwrap --unshare-all true`", median(owns), median(peers), limit)}, nil
 }
 
 // rest is the time between two measurements.

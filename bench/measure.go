@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -77,31 +76,43 @@ func timed(cmd *exec.Cmd, want int) (time.Duration, error) {
 }
 
 // forkcell runs the program with --json, takes its document, and returns how
-// long the whole process took and how much memory it used at most.
-func (b *bench) forkcell(ctx context.Context, want int, doc any, args ...string) (usage, error) {
+// long the whole process took.
+func (b *bench) forkcell(ctx context.Context, want int, doc any, args ...string) (time.Duration, error) {
 	cmd := b.command(ctx, b.work, b.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	took, err := timed(cmd, want)
-	if err != nil {
-		return usage{}, err
-	}
-	if doc != nil {
+	if err == nil && doc != nil {
 		if err := json.Unmarshal(out.Bytes(), doc); err != nil {
-			return usage{}, fmt.Errorf("forkcell %s: %w", strings.Join(args, " "), err)
+			return 0, fmt.Errorf("forkcell %s: %w", strings.Join(args, " "), err)
 		}
 	}
-	u := usage{took: took}
-	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		u.peak = r.Maxrss << 10
-	}
-	return u, nil
+	return took, err
 }
 
-// usage is what one process took.
-type usage struct {
-	took time.Duration
-	peak int64
+// peakOf runs a command and returns how long it took, and how much memory it had at
+// most. The kernel's own count of a process that has ended includes the memory of its
+// parent, which it shares until it executes its program.
+func peakOf(cmd *exec.Cmd) (took time.Duration, peak int64, err error) {
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	looks := time.NewTicker(time.Millisecond)
+	defer looks.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return time.Since(begin), peak, err
+		case <-looks.C:
+			// It may have ended, or not have executed its program yet.
+			if now, err := kilobytes(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid), "VmHWM:"); err == nil {
+				peak = now
+			}
+		}
+	}
 }
 
 // peer runs something that is not forkcell.

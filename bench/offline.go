@@ -48,9 +48,8 @@ func (b *bench) setUp(ctx context.Context) ([]row, error) {
 	}
 	var on, off controls
 	run := func(policy string, took *time.Duration, doc *controls) func() error {
-		return func() error {
-			u, err := b.forkcell(ctx, 0, doc, "--json", "--quiet", "run", "--policy", b.policy(policy), "client", "--", "true")
-			*took = u.took
+		return func() (err error) {
+			*took, err = b.forkcell(ctx, 0, doc, "--json", "--quiet", "run", "--policy", b.policy(policy), "client", "--", "true")
 			return err
 		}
 	}

@@ -84,11 +84,11 @@ func (b *bench) remove(ctx context.Context, s shape) (row, error) {
 		if _, err := b.forkcell(ctx, 0, nil, "--json", "fork", s.name, "--name", name); err != nil {
 			return row{}, err
 		}
-		u, err := b.forkcell(ctx, 0, nil, "--json", "rm", name)
+		one, err := b.forkcell(ctx, 0, nil, "--json", "rm", name)
 		if err != nil {
 			return row{}, err
 		}
-		took = append(took, u.took)
+		took = append(took, one)
 	}
 	m := median(took)
 	return limitRow(fmt.Sprintf("`forkcell rm` of a cell with %s files", number(s.files())), show(m), "below 100 ms", m < 100*time.Millisecond), nil

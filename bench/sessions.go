@@ -82,7 +82,7 @@ func (b *bench) agent(s shape, args ...string) []string {
 func (b *bench) sessionStart(ctx context.Context, s shape) (row, error) {
 	var own, bare []time.Duration
 	for range b.times(21, 5) {
-		u, err := b.forkcell(ctx, 0, nil, b.agent(s, "--turns", "off", "--", "true", "--version")...)
+		session, err := b.forkcell(ctx, 0, nil, b.agent(s, "--turns", "off", "--", "true", "--version")...)
 		if err != nil {
 			return row{}, err
 		}
@@ -90,7 +90,7 @@ func (b *bench) sessionStart(ctx context.Context, s shape) (row, error) {
 		if err != nil {
 			return row{}, err
 		}
-		own, bare = append(own, u.took), append(bare, took)
+		own, bare = append(own, session), append(bare, took)
 	}
 	more := median(own) - median(bare)
 	const most = 80 * time.Millisecond
