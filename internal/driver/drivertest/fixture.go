@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,10 +70,14 @@ func (s Suite) Fixture(t *testing.T) *Fixture {
 	return f
 }
 
-// Write puts a file into the workspace.
+// Write puts a file into the workspace. No process is forked meanwhile: it would have the
+// file open for writing until it executes its program, and the kernel executes no such
+// file.
 func (f *Fixture) Write(name, text string) {
 	f.t.Helper()
 	p := filepath.Join(f.Base, name)
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
 		f.t.Fatal(err)
 	}
