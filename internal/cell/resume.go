@@ -132,11 +132,6 @@ func (e *Engine) resumePaused(ctx context.Context, req api.ResumeRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	// The supervisor serves requests once the end of the pause is recorded. Before that
-	// others would see the cell as paused.
-	if _, err := e.Client(c).State(ctx); err != nil {
-		return nil, err
-	}
 	return &api.PauseResult{Cell: res.Cell, RunID: res.RunID, State: api.StateLive, Changed: true, FSOnly: req.FSOnly || c.Paused.FSOnly}, nil
 }
 
