@@ -18,7 +18,7 @@ import (
 )
 
 // standsStill returns the numbers of a template's processes, whose threads must all be
-// stopped.
+// stopped. A process that has ended, or is about to, cannot be stopped and does not count.
 func (w warmTemplate) standsStill() (numbers []int) {
 	w.Helper()
 	list, err := w.Processes()
@@ -29,19 +29,24 @@ func (w warmTemplate) standsStill() (numbers []int) {
 		if p.PID == 1 {
 			continue
 		}
-		numbers = append(numbers, p.PID)
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.HostPID))
-		if err != nil || len(threads) == 0 {
-			w.Errorf("%v has no threads: %v", p.Args, err)
+		if err != nil {
+			w.Fatal(err)
 		}
+		stopped := false
 		for _, thread := range threads {
 			data, err := os.ReadFile(thread)
 			if err != nil {
-				w.Fatal(err)
+				continue // it has ended
 			}
-			if s, err := parseStat(p.HostPID, data); err != nil || s.State != "T" && s.State != "Z" {
+			s, err := parseStat(p.HostPID, data)
+			if err != nil || s.State != "T" && s.State != "Z" && s.State != "X" {
 				w.Errorf("a thread of %.80q: %+v, %v", p.Args, s, err)
 			}
+			stopped = stopped || s.State == "T"
+		}
+		if stopped {
+			numbers = append(numbers, p.PID)
 		}
 	}
 	return numbers
