@@ -237,7 +237,7 @@ func TestFastest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	res, err := w.race(api.RaceRequest{Attempts: []api.RaceCommand{
-		{Command: sh("for i in 1 2 3 4 5 6 7 8 9; do seq 20000 > /dev/null; done")}, {Command: []string{"true"}},
+		{Command: sh("sleep 0.3")}, {Command: []string{"true"}},
 	}, Best: "fastest", Jobs: 1})
 	w.ok(err)
 	w.wantWinner(res, 2, "demo-race-2")
