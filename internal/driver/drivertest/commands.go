@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,23 @@ func testExitStatus(t *testing.T, f *Fixture) {
 		if out.StartTook <= 0 || out.CommandTook <= 0 {
 			t.Errorf("%s: no times in %+v", script, out)
 		}
+	}
+}
+
+// testCommandTime has a command that has nearly ended when the host takes notice of its
+// start. How long it took is measured in the cell.
+func testCommandTime(t *testing.T, f *Fixture) {
+	const least = 300 * time.Millisecond
+	s := f.Spec
+	s.Args = []string{"/bin/sleep", "0.3"}
+	s.Executed = func(int) { <-time.After(least) }
+	begin := time.Now()
+	out, err := f.Run(t.Context(), s, driver.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole := time.Since(begin); out.CommandTook < least || out.CommandTook > whole {
+		t.Errorf("the command took %v of %v, at least %v expected", out.CommandTook, whole, least)
 	}
 }
 

@@ -308,6 +308,7 @@ func (c *plainCell) exec(ctx context.Context, cmd driver.Command, stdio driver.S
 	if err != nil {
 		return out, err
 	}
+	begin := time.Now()
 	pid, err := c.spawn(program, cmd, s)
 	s.started()
 	if err != nil {
@@ -317,7 +318,7 @@ func (c *plainCell) exec(ctx context.Context, cmd driver.Command, stdio driver.S
 	if cmd.Executed != nil {
 		cmd.Executed(pid)
 	}
-	out = c.await(ctx, pid, cmd, stdio, s, last)
+	out = c.await(ctx, pid, begin, cmd, stdio, s, last)
 	return out, nil
 }
 
@@ -387,9 +388,9 @@ func (c *plainCell) spawn(program string, cmd driver.Command, s *plainStreams) (
 }
 
 // await waits for a command, and for the streams of one that the cell ends with.
-func (c *plainCell) await(ctx context.Context, pid int, cmd driver.Command, stdio driver.Stdio, s *plainStreams, last bool) (out driver.Outcome) {
+func (c *plainCell) await(ctx context.Context, pid int, begin time.Time, cmd driver.Command, stdio driver.Stdio, s *plainStreams, last bool) (out driver.Outcome) {
 	out.Controls = controls()
-	begin, ended := time.Now(), make(chan unix.WaitStatus, 1)
+	ended := make(chan unix.WaitStatus, 1)
 	go func() {
 		var ws unix.WaitStatus
 		for {

@@ -134,6 +134,7 @@ func (s Suite) claims(c Claim) bool { return slices.Contains(s.Claims, c) }
 func tests() []test {
 	return []test{
 		{"ExitStatus", "", testExitStatus},
+		{"CommandTime", "", testCommandTime},
 		{"InheritedSignals", Isolation, testInheritedSignals},
 		{"NotStarted", "", testNotStarted},
 		{"PathSearch", "", testPathSearch},

@@ -27,6 +27,7 @@ type execution struct {
 	command driver.Command
 	stdio   driver.Stdio
 	last    bool // the cell ends with it
+	ordered time.Time
 	// reports gets what the guest says about the command. It is closed when the guest
 	// is gone.
 	reports chan protocol.Report
@@ -37,7 +38,7 @@ type execution struct {
 
 // order asks the guest for a command and does not wait.
 func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execution, error) {
-	e := &execution{cell: c, command: cmd, stdio: stdio, last: last, reports: make(chan protocol.Report, 2)}
+	e := &execution{cell: c, command: cmd, stdio: stdio, last: last, ordered: time.Now(), reports: make(chan protocol.Report, 2)}
 	c.mu.Lock()
 	if c.lost != nil {
 		c.mu.Unlock()
@@ -180,6 +181,9 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 			}
 		case r, natural := <-e.reports:
 			out.CommandTook = time.Since(begin)
+			if natural {
+				out.CommandTook = r.CommandTook(time.Since(e.ordered))
+			}
 			e.finish()
 			settle(out, natural, e.last, unix.WaitStatus(r.Status))
 			return

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -360,7 +361,7 @@ func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
 		return nil, err
 	}
 	o.Last = last
-	e := &execution{cell: c, command: cmd, last: last, reports: make(chan answer, 2)}
+	e := &execution{cell: c, command: cmd, last: last, ordered: time.Now(), reports: make(chan answer, 2)}
 	return e, c.send(e, func(id int) *protocol.Order {
 		o.ID = id
 		return &protocol.Order{Exec: o}

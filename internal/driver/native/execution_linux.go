@@ -26,6 +26,7 @@ type execution struct {
 	id      int
 	command driver.Command
 	last    bool // the cell ends with it
+	ordered time.Time
 	// reports gets the init's reports about the command. It is closed when the
 	// init is gone; lost then has the reason.
 	reports chan answer
@@ -129,6 +130,9 @@ func (e *execution) serve(ctx context.Context, stdio driver.Stdio, out *driver.O
 			}
 		case r, natural := <-e.reports:
 			out.CommandTook = time.Since(begin)
+			if natural {
+				out.CommandTook = r.CommandTook(time.Since(e.ordered))
+			}
 			if e.last {
 				<-e.cell.gone
 				streams.finish(0)

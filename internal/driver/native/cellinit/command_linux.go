@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -145,10 +146,11 @@ func setIDs(id protocol.Identity) error {
 	return nil
 }
 
-// execute starts the command and returns its pid once it has been executed.
-func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (int, error) {
+// execute starts the command and returns its pid once it has been executed, and when it
+// was forked: this thread may be woken long after the command's first instruction.
+func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (pid int, began time.Time, err error) {
 	if err := enterWorkdir(string(o.Workdir), w); err != nil {
-		return 0, fault.Wrap("workdir", fault.CauseWorkdir, fmt.Errorf("%s: %w", o.Workdir, err))
+		return 0, began, fault.Wrap("workdir", fault.CauseWorkdir, fmt.Errorf("%s: %w", o.Workdir, err))
 	}
 	env := protocol.Strings(o.Env)
 	args := protocol.Strings(o.Args)
@@ -160,15 +162,16 @@ func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (int, er
 	for _, fd := range s.more {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
-	err := error(unix.ENOENT)
+	err = unix.ENOENT
 	for _, file := range candidates(args[0], env) {
 		var st unix.Stat_t
 		if missing := unix.Stat(file, &st); isMissing(missing) {
 			continue
 		}
+		began = time.Now()
 		pid, tried := syscall.ForkExec(file, args, attr)
 		if tried == nil {
-			return pid, nil
+			return pid, began, nil
 		}
 		if isMissing(tried) {
 			continue
@@ -178,7 +181,7 @@ func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (int, er
 			break
 		}
 	}
-	return 0, execError(args[0], err)
+	return 0, began, execError(args[0], err)
 }
 
 // candidates returns the files that execvp would try, in its order.

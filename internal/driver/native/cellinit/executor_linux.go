@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
@@ -32,6 +33,7 @@ type executor struct {
 // command is one that was executed and has not ended.
 type command struct {
 	id       int
+	began    time.Time
 	last     bool
 	terminal int // kept open for it, or -1
 	// done gets the wait status of a package manager, of which the parent hears
@@ -152,14 +154,14 @@ func (e *executor) start(o *protocol.ExecOrder) error {
 		return err
 	}
 	e.mu.Lock()
-	pid, err := execute(o, s, e.without)
+	pid, began, err := execute(o, s, e.without)
 	if err != nil {
 		e.mu.Unlock()
 		mountfd.CloseAll(s.own)
 		mountfd.CloseAll(s.parent)
 		return err
 	}
-	e.commands[pid] = command{id: o.ID, last: o.Last, terminal: s.keep()}
+	e.commands[pid] = command{id: o.ID, began: began, last: o.Last, terminal: s.keep()}
 	err = e.c.Write(&protocol.Report{Kind: protocol.Started, Exec: o.ID, PID: pid}, s.parent...)
 	e.mu.Unlock()
 	s.release()
@@ -211,6 +213,7 @@ func (e *executor) noChildren() bool {
 }
 
 func (e *executor) ended(pid int, status unix.WaitStatus) {
+	now := time.Now()
 	e.mu.Lock()
 	c, ok := e.commands[pid]
 	delete(e.commands, pid)
@@ -225,7 +228,7 @@ func (e *executor) ended(pid int, status unix.WaitStatus) {
 		c.done <- status
 		return
 	}
-	_ = e.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Refused: refusedAttempts()})
+	_ = e.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Took: now.Sub(c.began), Refused: refusedAttempts()})
 	if c.last {
 		os.Exit(0)
 	}

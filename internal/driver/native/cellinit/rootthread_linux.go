@@ -60,7 +60,7 @@ func (t *rootThread) start(e *executor, o *protocol.ExecOrder, streams []int) (p
 		defer close(finished)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		pid, err = execute(o, &cellStreams{stdin: streams[0], stdout: streams[1], stderr: streams[2]}, e.without)
+		pid, _, err = execute(o, &cellStreams{stdin: streams[0], stdout: streams[1], stderr: streams[2]}, e.without)
 		if err == nil {
 			e.commands[pid] = command{terminal: -1, done: done}
 		}

@@ -194,10 +194,24 @@ type Report struct {
 	Cause fault.Cause
 	// exited, and reaped: of a process with this PID that the init was left with
 	Status uint32
+	// Took is the time from the fork of an exited command to its end, by the init's
+	// monotonic clock: see CommandTook.
+	Took time.Duration
 	// asked, where Exec counts what was asked for, and ended, with Status or Text
 	Args [][]byte
 	// Refused counts attempts to use a network that the cell does not have.
 	Refused int64
+}
+
+// CommandTook returns how long a command took: what the init says, or elapsed, the time
+// from its order to the report of its end on the host. The host may be told of the
+// command's start long after it, so the init's word is the better one. Commands cannot
+// change it, but whoever controls the init can. So it counts only within elapsed.
+func (r Report) CommandTook(elapsed time.Duration) time.Duration {
+	if r.Took <= 0 || r.Took > elapsed {
+		return elapsed
+	}
+	return r.Took
 }
 
 // Failure puts an error into a report.

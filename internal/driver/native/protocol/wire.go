@@ -268,6 +268,7 @@ func (r *Report) fields(w *wire) {
 	text(w, &r.Text)
 	number(w, &r.Cause)
 	number(w, &r.Status)
+	number(w, &r.Took)
 	texts(w, &r.Args)
 	number(w, &r.Refused)
 }
