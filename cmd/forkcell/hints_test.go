@@ -170,6 +170,9 @@ func putBack(ts *testscript.TestScript) func() {
 	copyTree(work, kept)
 	return func() {
 		stopLive(ts.Getenv("FORKCELL_HOME"))
+		if isLive(ts) {
+			ts.Fatalf("a cell is live that was not listed as live")
+		}
 		entries, err := os.ReadDir(work)
 		ts.Check(err)
 		for _, e := range entries {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"sync"
 	"time"
@@ -129,10 +130,36 @@ func (e *Engine) resumePaused(ctx context.Context, req api.ResumeRequest) (*api.
 		return nil, err
 	}
 	res, err := supervise.DecodeAnswer(answer)
+	if err == nil {
+		err = e.awaitResumed(ctx, c)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &api.PauseResult{Cell: res.Cell, RunID: res.RunID, State: api.StateLive, Changed: true, FSOnly: req.FSOnly || c.Paused.FSOnly}, nil
+}
+
+// awaitResumed waits until the supervisor has recorded that the pause has ended. Until
+// then others see the cell as paused. A supervisor serves requests once it has. What one
+// that died has left is finished, and the error names the next step.
+func (e *Engine) awaitResumed(ctx context.Context, c store.Cell) error {
+	_, lost := e.Client(c).State(ctx)
+	if lost == nil || ctx.Err() != nil {
+		return lost
+	}
+	s, err := e.hold(ctx, c.Name, "finish", time.Second)
+	if err != nil {
+		return errors.Join(lost, err)
+	}
+	defer s.release()
+	hint := "`forkcell start " + c.Name + "` starts it"
+	if s.cell.Paused != nil {
+		hint = "`forkcell resume " + c.Name + "` tries again"
+	}
+	return &api.Error{
+		Kind: api.Failed, Code: api.CodeLost, Hint: hint, Err: lost,
+		Message: fmt.Sprintf("the supervisor of cell %s died while it resumed the cell", c.Name),
+	}
 }
 
 // resumable reads what a paused cell is resumed with. If only its files matter and how it
