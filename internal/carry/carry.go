@@ -268,8 +268,8 @@ func (w *Writer) Close() error {
 	return w.tar.Close()
 }
 
-// Source opens the directory of a path, and returns the name in it. Symbolic links
-// are followed, except for the last component.
+// Source opens the directory of a path that exists, and returns the name in it.
+// Symbolic links are followed, except for the last component.
 func Source(from string) (dir *fsx.Dir, name string, err error) {
 	clean := path.Clean(from)
 	name = path.Base(clean)
@@ -277,8 +277,13 @@ func Source(from string) (dir *fsx.Dir, name string, err error) {
 		dir, err = fsx.OpenRoot(clean)
 		return dir, ".", err
 	}
-	dir, err = fsx.OpenRoot(path.Dir(clean))
-	return dir, name, err
+	if dir, err = fsx.OpenRoot(path.Dir(clean)); err != nil {
+		return nil, "", err
+	}
+	if _, err := dir.Lstat(name); err != nil {
+		return nil, "", errors.Join(err, dir.Close())
+	}
+	return dir, name, nil
 }
 
 // Place returns where a copy called base goes for a destination: into it, if it is

@@ -308,6 +308,9 @@ func TestPlaceAndSource(t *testing.T) {
 			t.Errorf("%q: %v %q, %v", from, d, name, err)
 		}
 	}
+	if _, _, err := carry.Source(dir + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a path that does not exist is a source:", err)
+	}
 }
 
 func TestMainProgram(t *testing.T) {

@@ -2,7 +2,7 @@
 // workspaces and the log, and the ways to find cells, states and runs in them by the
 // names that people use.
 //
-// It reads, and changes nothing. It knows no transaction, no driver and no policy.
+// It reads, and changes nothing. It knows no transaction and starts nothing.
 package home
 
 import (

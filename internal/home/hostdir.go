@@ -34,8 +34,8 @@ func (h *Home) OpenHost(path string) (*fsx.Dir, error) {
 	return d, nil
 }
 
-// OpenHostFile opens a regular file of the host for the caller. As with openHost, what
-// was opened is checked.
+// OpenHostFile opens a regular file of the host for the caller. What was
+// opened is checked, as in OpenHost.
 func (h *Home) OpenHostFile(path string) (*os.File, error) {
 	if err := h.Caller.MayNamePath(path); err != nil {
 		return nil, err

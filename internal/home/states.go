@@ -100,7 +100,7 @@ func LayerError(c store.Checkpoint, err error) error {
 	}
 }
 
-// StateError returns layerError for a damaged state, and any other error unchanged.
+// StateError returns a LayerError for a damaged state, and any other error unchanged.
 func StateError(c store.Checkpoint, err error) error {
 	if IsDamage(err) {
 		return LayerError(c, err)

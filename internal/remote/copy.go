@@ -98,13 +98,10 @@ func (e *Engine) CopyIn(ctx context.Context, r api.CopyRequest) (*api.CopyResult
 		return nil, err
 	}
 	dir, name, err := carry.Source(host)
-	if err == nil {
-		defer dir.Close()
-		_, err = dir.Lstat(name)
-	}
 	if err != nil {
 		return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
 	}
+	defer dir.Close()
 	var totals carry.Totals
 	at := filesAt(r.Cell, "/copy", url.Values{"path": {r.Path}, "name": {filepath.Base(filepath.Clean(host))}})
 	resp, err := e.sendStream(ctx, at, typeCopy, func(w io.Writer) (err error) {

@@ -156,13 +156,10 @@ func (e *Exchange) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyRe
 		return nil, err
 	}
 	dir, name, err := carry.Source(host)
-	if err == nil {
-		defer dir.Close()
-		_, err = dir.Lstat(name)
-	}
 	if err != nil {
 		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
+	defer dir.Close()
 	var totals carry.Totals
 	warnings, err := client.CopyIn(ctx, req.Path, filepath.Base(filepath.Clean(host)), func(w io.Writer) (err error) {
 		if totals, err = carry.Send(ctx, w, dir, name, nil); err != nil {
