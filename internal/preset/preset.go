@@ -61,11 +61,29 @@ type Registry struct {
 // Text returns the policy file of a known preset, and the registries that it
 // allows because the host's tools use them.
 func Text(ctx context.Context, name string) ([]byte, []Registry) {
-	text, err := files.ReadFile("policies/" + name + ".yaml")
-	if err != nil || name != Dev {
-		return text, nil
+	if name == Dev {
+		return DevText(ctx, false)
 	}
-	found := (&tools{}).registries(ctx)
+	text, err := files.ReadFile("policies/" + name + ".yaml")
+	if err != nil {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// DevText is Text of dev. With system it also has the mirrors that packages of the
+// system come from.
+func DevText(ctx context.Context, system bool) ([]byte, []Registry) {
+	text, err := files.ReadFile("policies/" + Dev + ".yaml")
+	if err != nil {
+		panic(err) // cannot happen: the file is embedded
+	}
+	return (&tools{}).dev(ctx, text, system)
+}
+
+// dev extends the file of dev by what the host's tools use.
+func (h *tools) dev(ctx context.Context, text []byte, system bool) ([]byte, []Registry) {
+	found := h.registries(ctx, system)
 	var list []Registry
 	for _, r := range found.registries {
 		list = append(list, Registry{r.host, r.port, r.addrs})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,7 +91,7 @@ func dev(t *testing.T, said map[string]string, env map[string]string, cargo stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = extended(text, h.registries(t.Context()))
+	text, _ = h.dev(t.Context(), text, false)
 	p, err := policy.Parse("dev", text, policy.Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -191,6 +192,104 @@ func TestAddressesAreNoPolicy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMirrors: in the sources of apt each way to name a mirror is understood, and what is
+// switched off does not count. Addresses are looked for only of what apt is set to use.
+func TestMirrors(t *testing.T) {
+	t.Parallel()
+	const own = "deb.debian.org:80 deb.debian.org:443 security.debian.org:80 security.debian.org:443"
+	for name, c := range map[string]struct {
+		files map[string]string
+		hosts string
+		pins  string
+	}{
+		"no apt":        {},
+		"no place":      {files: map[string]string{"/etc/apt/sources.list": "# deb http://a.example x main\ndeb\ndeb cdrom:[x]/ y\n"}, hosts: own},
+		"lines":         {files: map[string]string{"/etc/apt/sources.list": "deb [arch=amd64 signed-by=/x] https://a.example/debian x main\n  deb-src http://b.example:3142/y x\n"}, hosts: own + " a.example:443 b.example:3142", pins: "a.example b.example"},
+		"Debian's":      {files: map[string]string{"/etc/apt/sources.list": "deb http://deb.debian.org/debian x main\n"}, hosts: own, pins: "deb.debian.org"},
+		"a list":        {files: map[string]string{"/etc/apt/sources.list.d/a.list": "deb mirror+file:/etc/apt/m.list x main\n", "/etc/apt/m.list": "http://m.example/debian priority:1\n\nhttps://n.example/debian\n"}, hosts: own + " m.example:80 n.example:443", pins: "m.example n.example"},
+		"a lost list":   {files: map[string]string{"/etc/apt/sources.list": "deb mirror+file:/none x main\n"}},
+		"a served list": {files: map[string]string{"/etc/apt/sources.list": "deb mirror+https://m.example/list x main\n"}, hosts: own + " m.example:443", pins: "m.example"},
+		"stanzas": {
+			files: map[string]string{"/etc/apt/sources.list.d/a.sources": "Types: deb\nURIs: http://a.example/x\n# a comment\n  http://b.example/y\nSuites: z\n\nURIs: http://off.example\nEnabled: no\n\nuris:http://c.example\nEnabled: yes\n"},
+			hosts: own + " a.example:80 b.example:80 c.example:80", pins: "a.example b.example c.example",
+		},
+		"nonsense": {files: map[string]string{"/etc/apt/sources.list": "deb [\ndeb ] \x1b x\n", "/etc/apt/sources.list.d/a.sources": ":\n : \nURIs\n\x00"}, hosts: own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := fileTools(c.files)
+			base, err := files.ReadFile("policies/dev.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, list := h.dev(t.Context(), base, true)
+			p, err := policy.Parse("dev", text, policy.Options{})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			var hosts, pins []string
+			for _, n := range p.Network {
+				for _, e := range n.Endpoints {
+					if n.Key == "apt_registry" {
+						hosts = append(hosts, e.Host.String()+":"+portText(e.Ports[0]))
+						if e.Access != policy.ReadOnly {
+							t.Errorf("%s may be written", e.Host)
+						}
+					}
+				}
+			}
+			for _, r := range list {
+				if len(r.Addrs) > 0 {
+					pins = append(pins, r.Host)
+				}
+			}
+			if diff := cmp.Diff(set(c.hosts), set(strings.Join(hosts, " "))); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(set(c.pins), set(strings.Join(pins, " "))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// fileTools is a host that has some files and no tool. Every name has an address.
+func fileTools(has map[string]string) *tools {
+	return &tools{
+		Run:    func(context.Context, question) (string, string, bool) { return "", "", false },
+		Getenv: func(string) string { return "" },
+		Glob: func(pattern string) (names []string, err error) {
+			for name := range has {
+				if ok, _ := path.Match(pattern, name); ok {
+					names = append(names, name)
+				}
+			}
+			return names, nil
+		},
+		ReadFile: func(name string) ([]byte, error) {
+			if text, ok := has[name]; ok {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+		},
+	}
+}
+
+// FuzzApt: what sources say never breaks the file.
+func FuzzApt(f *testing.F) {
+	f.Add("deb [arch=amd64] http://a.example/debian x main\n", "Types: deb\nURIs: http://a.example/x\n http://b.example\nEnabled: no\n")
+	f.Add("deb mirror+file:/etc/apt/sources.list x\n", "URIs: mirror+file:/etc/apt/sources.list.d/a.sources\n")
+	f.Fuzz(func(t *testing.T, lines, stanzas string) {
+		text, _ := fileTools(map[string]string{"/etc/apt/sources.list": lines, "/etc/apt/sources.list.d/a.sources": stanzas}).dev(t.Context(), []byte("version: 1\nnetwork_policies:\n  a: { endpoints: [{ host: a.example, port: 443 }], binaries: [{ path: /a }] }\n"), true)
+		if _, err := policy.Parse("dev", text, policy.Options{}); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+	})
 }
 
 // FuzzCargo: what a configuration says never breaks the file.

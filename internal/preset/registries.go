@@ -62,6 +62,8 @@ type registry struct {
 	// clear means plain HTTP on a port other than 80; slashes, that paths have
 	// encoded slashes, as npm's names of scoped packages do.
 	clear, slashes bool
+	// used means that a tool is set to use it, by which the operator grants its addresses.
+	used bool
 	// addrs are the addresses of the host, resolved here.
 	addrs []netip.Addr
 }
@@ -74,21 +76,40 @@ type found struct {
 	vars [][2]string
 }
 
-// registries runs the host's tools to find out where they get packages from. A
-// tool that is missing, or does not answer in time, has none.
-func (h *tools) registries(ctx context.Context) found {
+// registries runs the host's tools to find out where they get packages from, with
+// system also where the system's package manager does. A tool that is missing, or does
+// not answer in time, has none.
+func (h *tools) registries(ctx context.Context, system bool) found {
 	asked := h.withDefaults()
-	answers := make([]answer, 4)
+	asks := []func(context.Context) answer{asked.golang, asked.npm, asked.pip, asked.cargo}
+	if system {
+		asks = append(asks, asked.apt)
+	}
+	answers := make([]answer, len(asks))
 	var wait sync.WaitGroup
-	for i, ask := range []func(context.Context) answer{asked.golang, asked.npm, asked.pip, asked.cargo} {
+	for i, ask := range asks {
 		wait.Go(func() { answers[i] = ask(ctx) })
 	}
 	wait.Wait()
-	var out found
+	out := put(answers)
+	for i := range out.registries {
+		if r := &out.registries[i]; r.used {
+			wait.Go(func() { r.addrs = asked.addresses(ctx, r.host) })
+		}
+	}
+	wait.Wait()
+	out.registries = slices.DeleteFunc(out.registries, func(r registry) bool { return !r.valid() })
+	slices.SortFunc(out.vars, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	return out
+}
+
+// put puts the answers of the tools together.
+func put(answers []answer) (out found) {
 	for _, a := range answers {
 		out.vars = append(out.vars, a.vars...)
-		for _, place := range a.urls {
+		for i, place := range slices.Concat(a.urls, a.more) {
 			r, ok := parse(a.tool, place)
+			r.used = i < len(a.urls)
 			at := slices.IndexFunc(out.registries, func(o registry) bool { return o.host == r.host && o.port == r.port })
 			switch {
 			case !ok:
@@ -99,13 +120,6 @@ func (h *tools) registries(ctx context.Context) found {
 			}
 		}
 	}
-	for i := range out.registries {
-		r := &out.registries[i]
-		wait.Go(func() { r.addrs = asked.addresses(ctx, r.host) })
-	}
-	wait.Wait()
-	out.registries = slices.DeleteFunc(out.registries, func(r registry) bool { return !r.valid() })
-	slices.SortFunc(out.vars, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	return out
 }
 
@@ -113,6 +127,8 @@ func (h *tools) registries(ctx context.Context) found {
 type answer struct {
 	tool string
 	urls []string
+	// more are places that the tool may use as well, and is not set to.
+	more []string
 	vars [][2]string
 }
 

@@ -13,7 +13,7 @@ import (
 // environment.
 func (f found) yaml() []byte {
 	var b strings.Builder
-	for _, tool := range []string{"go", "npm", "pip", "cargo"} {
+	for _, tool := range []string{"go", "npm", "pip", "cargo", "apt"} {
 		if !slices.ContainsFunc(f.registries, func(r registry) bool { return r.tool == tool }) {
 			continue
 		}

@@ -160,11 +160,12 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 	return st
 }
 
-// development returns the policy for code hosts and registries. pins are addresses of
-// the registries that the host's tools use.
-func (h Host) development() (p *policy.Policy, pins []string, err error) {
+// development returns the policy for code hosts and registries, with system also for the
+// mirrors of the system's packages. pins are addresses of the registries that the host's
+// tools use.
+func (h Host) development(system bool) (p *policy.Policy, pins []string, err error) {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.Text(context.Background(), preset.Dev)
+	text, registries := preset.DevText(context.Background(), system)
 	for _, r := range registries {
 		if !h.Served {
 			pins = append(pins, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)

@@ -80,11 +80,6 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 		return nil, err
 	}
 	p.PathDirs = q.Installation.PathDirs
-	if q.Mode == Development || q.Mode == Build {
-		if q.Development, p.Pins, err = h.development(); err != nil {
-			return nil, err
-		}
-	}
 	if file := w.Options.Policy; file != nil {
 		if q.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {
 			return nil, &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
@@ -92,6 +87,11 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 	}
 	if err := q.planPackages(w); err != nil {
 		return nil, err
+	}
+	if q.Mode == Development || q.Mode == Build {
+		if q.Development, p.Pins, err = h.development(q.Packages); err != nil {
+			return nil, err
+		}
 	}
 	if p.Options.Network.Credentials, err = h.useCredentials(&q, w); err != nil {
 		return nil, err
