@@ -151,6 +151,27 @@ func TestBranchInterrupted(t *testing.T) {
 	}
 }
 
+// TestEvalInterrupted: Ctrl-C ends the code, and the interpreter stays usable.
+func TestEvalInterrupted(t *testing.T) {
+	t.Parallel()
+	w := newWarmLab(t, "loaded = 1")
+	w.must("branch", "box", "--name", "try")
+	for _, cell := range []string{"try", "box"} {
+		cmd := w.command("eval", cell, "open('begun', 'w').close()\nwhile True: pass")
+		w.ok(cmd.Start())
+		for code := 1; cell == "try" && code != 0; {
+			code, _, _ = w.forkcell("exec", "try", "--", "test", "-e", "begun")
+		}
+		w.ok(cmd.Process.Signal(unix.SIGINT))
+		if err := cmd.Wait(); err == nil {
+			t.Error("it was not interrupted")
+		}
+		if got := w.must("eval", cell, "loaded"); got != "1\n" {
+			t.Errorf("loaded is %q in %s", got, cell)
+		}
+	}
+}
+
 // TestBranchSourceKilled kills the warm process while branches are made, and then the
 // first process of the template.
 func TestBranchSourceKilled(t *testing.T) {

@@ -235,8 +235,8 @@ type answer struct {
 	Problem string `json:"problem"`
 }
 
-// ask sends code to a copied process. If ctx ends first, the code goes on, and later
-// questions wait for it.
+// ask sends code to a copied process. If ctx ends first, the code is interrupted, and
+// later questions wait until it has ended.
 func ask(ctx context.Context, cell string, child driver.Child, code string) (*api.EvalResult, error) {
 	question, err := json.Marshal(map[string]string{"type": "eval", "code": code})
 	if err != nil {
@@ -245,7 +245,7 @@ func ask(ctx context.Context, cell string, child driver.Child, code string) (*ap
 	begin, said := time.Now(), make(chan error, 1)
 	var got answer
 	go func() {
-		data, err := child.Ask(context.WithoutCancel(ctx), question)
+		data, err := child.Ask(ctx, question)
 		if err == nil {
 			err = json.Unmarshal(data, &got)
 		}

@@ -53,8 +53,10 @@ type Branch struct {
 type Child interface {
 	Cell
 	// Ask sends a question to the copied process and returns its answer, both in
-	// JSON. Questions are asked one after the other. An error means that there is no
-	// answer, and none to later questions either.
+	// JSON. Questions are asked one after the other. When ctx ends, a question that
+	// waits for another one is not sent, and a process that works on it gets SIGINT;
+	// Ask returns when it has answered. Another error means that there is no answer,
+	// and none to later questions either.
 	Ask(ctx context.Context, question []byte) (answer []byte, err error)
 	// CopyEnded is closed when the copied process has ended, and all of its output
 	// has been copied.

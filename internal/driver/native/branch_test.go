@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -146,9 +147,107 @@ func TestEval(t *testing.T) {
 		"1/0":              `"type": "ZeroDivisionError"`,
 		"raise SystemExit": `"type": "SystemExit"`,
 		"if":               `"type": "SyntaxError"`,
+		"class E(Exception):\n  def __str__(self): raise ValueError\nraise E": `"message": "<its text raised ValueError>"`,
+		"sys.stdout.close()": `"error": null`,
+		"1 + 1":              `"value": "2"`,
+		"print('\\udcff')":   `"output": "\\udcff\n"`,
+		"len(sys.stdout.buffer.write(b'a\\xff') * 'x')": "\"output\": \"a\ufffd\"",
+		"'\\0' * 1000000": `"value": "'\\x00`,
+		"print('\u20ac' * 1000000); '\u20ac' * 50000 + 'x'": "\u20acx'\"",
+		"raise ValueError('\\0' * 1000000)":                 `"type": "ValueError"`,
 	} {
 		if got := w.evaluate(c, code); !strings.Contains(got, says) {
-			t.Errorf("%s: %s", code, got)
+			t.Errorf("%s: %.300s", code, got)
+		}
+	}
+}
+
+// TestInterrupt: code that nobody waits for any more is interrupted, code that waits for
+// it is not run, and the next question is answered.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand("serve()"))
+	c := w.branch(1)
+	ask := func(code string) (answer chan string, cancel func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		question, err := json.Marshal(map[string]string{"type": "eval", "code": code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer = make(chan string, 1)
+		go func() {
+			data, err := c.Ask(ctx, question)
+			answer <- fmt.Sprint(string(data), err)
+		}()
+		return answer, cancel
+	}
+	begun := filepath.Join(fmt.Sprintf("/proc/%d/root/dev/shm", c.(*child).copied.Load().pid), "begun")
+	endless, stop := ask("open('/dev/shm/begun', 'w').close()\nwhile True: pass")
+	for {
+		if _, err := os.Stat(begun); err == nil {
+			break
+		}
+	}
+	second, stopSecond := ask("open('/dev/shm/second', 'w')")
+	stopSecond()
+	stop()
+	if got := <-endless; !strings.Contains(got, `"type": "KeyboardInterrupt"`) {
+		t.Error(got)
+	}
+	if got := <-second; got != context.Canceled.Error() {
+		t.Error(got)
+	}
+	if got := w.ask(c, "os.listdir('/dev/shm')"); got != "['begun']" {
+		t.Error(got)
+	}
+	idle := c.(*child).copied.Load()
+	for range 20 { // one that comes late ends nothing
+		if err := idle.signal(unix.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.ask(c, "1 + 1"); got != "2" {
+			t.Error(got)
+		}
+	}
+}
+
+// TestSharedMemory: what the warm process shares with others is a private copy in each
+// branch, whatever made it, and is protected as it was.
+func TestSharedMemory(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand(`
+import mmap
+def backed(fd, size):
+    os.truncate(fd, size)
+    os.write(fd, b"warm")
+    return fd
+anonymous = mmap.mmap(-1, 3 * 4096)
+anonymous[0:4] = anonymous[8192:8196] = b"warm"
+memory = mmap.mmap(backed(os.memfd_create("x"), 4096), 4096)
+file = mmap.mmap(backed(os.open("/dev/shm/file", os.O_RDWR | os.O_CREAT), 4096), 4096)
+cut = backed(os.memfd_create("x"), 8192)
+short = mmap.mmap(cut, 8192)
+os.truncate(cut, 4096)
+fixed = mmap.mmap(backed(os.memfd_create("x"), 4096), 4096, prot=mmap.PROT_READ)
+_libc.shmat.restype = ctypes.c_void_p
+segment = _libc.shmat(_libc.shmget(1, 4096, 0o1600), None, 0)
+ctypes.memmove(segment, b"warm", 4)
+serve()`))
+	one, two := w.branch(1), w.branch(2)
+	all := "[bytes(m[0:4]) for m in (anonymous, anonymous[8192:], memory, file, short, fixed)] + [ctypes.string_at(segment, 4)]"
+	if got, want := w.ask(one, all), "["+strings.Repeat("b'warm', ", 6)+"b'warm']"; got != want {
+		t.Error(got)
+	}
+	w.ask(one, `
+for m in (anonymous, memory, file, short):
+    m[0:4] = b"mine"
+ctypes.memmove(segment, b"mine", 4) and None`)
+	for _, c := range []driver.Child{two, w.branch(3)} {
+		if got, want := w.ask(c, all), "["+strings.Repeat("b'warm', ", 6)+"b'warm']"; got != want {
+			t.Errorf("what another branch wrote: %s", got)
+		}
+		if got := w.ask(c, "[l for l in open('/proc/self/maps') if l.split()[1] in ('rw-s', 'rwxs')]"); got != "[]" {
+			t.Errorf("shared: %s", got)
 		}
 	}
 }
@@ -336,16 +435,15 @@ serve()`))
 	}
 }
 
-// TestAfterFork: a function of the user's is called in each copy, with its number. A
-// generator of random numbers that is not the interpreter's own is the same in all
-// copies without it.
+// TestAfterFork: a function of the user's is called in each copy, with its number, after
+// the generators of random numbers were seeded.
 func TestAfterFork(t *testing.T) {
 	t.Parallel()
 	script := `
 import random
 own, called = random.Random(1), []
 def renew(number):
-    own.seed()
+    own.seed(1)
     called.append((number, os.environ.get("NAME")))
 def fail(number):
     raise ValueError("no %d" % number)
@@ -353,7 +451,7 @@ serve()`
 	for hook, want := range map[string]struct {
 		differ int
 		called string
-	}{"": {1, "[]"}, "__main__:renew": {3, "[(2, 'value')]"}} {
+	}{"": {3, "[]"}, "__main__:renew": {1, "[(2, 'value')]"}} {
 		cmd := warmCommand(script)
 		cmd.Env = append(cmd.Env, "FORKCELL_AFTER_FORK="+hook)
 		w := newWarmTemplate(t, cmd)

@@ -254,10 +254,25 @@ func limitResources(pid int, g protocol.Guard) error {
 func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	if err := c.line.write(ctx, question); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// The line stays usable: the answer is heard, whoever waits for it.
+	patient := context.WithoutCancel(ctx)
+	if err := c.line.write(patient, question); err != nil {
 		return nil, fmt.Errorf("ask the copied process: %w", err)
 	}
-	s, err := c.line.hear(ctx)
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		if k := c.copied.Load(); k != nil {
+			_ = k.signal(unix.SIGINT) // one that has ended needs none
+		}
+	})
+	s, err := c.line.hear(patient)
+	if !stop() {
+		<-interrupted // a signal must not come to the next question
+	}
 	if err != nil {
 		return nil, fmt.Errorf("answer of the copied process: %w", err)
 	}

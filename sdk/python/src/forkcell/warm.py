@@ -14,10 +14,12 @@ import ast
 import base64
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -49,8 +51,21 @@ _SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
 _SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32
 _CAPABILITY_VERSION_3 = 0x20080522
 _EINVAL = 22
+_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
+_MAP_PRIVATE_FIXED = 0x02 | 0x10
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.write.restype = ctypes.c_ssize_t
+_libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+
+# What the warm process has that its copies must not have in common, found once.
+_shared: list[tuple[int, int, int]] = []  # memory: where, how much, how it is protected
+_generators: list[Any] = []  # of random numbers
+
+_evaluating = False  # code runs that can be interrupted
 
 
 class _Program(ctypes.Structure):
@@ -76,6 +91,8 @@ def serve(main: Callable[[int], Any] | None = None) -> NoReturn:
         _Line(int(os.environ[_VARIABLE])).fail(f"a copy has no other threads than the one that forks, and these run: {names}")
         raise NotTemplateError(f"other threads run: {names}")
     line = _Line(int(os.environ.pop(_VARIABLE)))
+    _shared.extend(_shared_memory())
+    _generators.extend(_find_generators())
     line.send({"type": "warm", "protocol": PROTOCOL})
     while True:
         order, descriptors = line.receive()
@@ -94,7 +111,7 @@ class _Line:
         self.socket = socket.socket(fileno=fd)
 
     def send(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-        body = json.dumps(message).encode()
+        body = _encode(message)
         data = struct.pack("<I", len(body)) + body
         rights = []
         if descriptors:
@@ -128,6 +145,11 @@ class _Line:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+
+def _encode(value: Any) -> bytes:
+    """Returns JSON, in which characters that no encoding has are escaped."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _check(result: int, what: str, ignore: tuple[int, ...] = ()) -> int:
@@ -167,6 +189,7 @@ def _become(control: _Line, order: dict[str, Any], given: dict[str, int], main: 
     """Is the life of a copy."""
     try:
         _confine(order, given)
+        _own_memory()
         closed = _take_streams(control, given)
         _enter(control, order["workdir"] or "/")
         listener = _filter(base64.b64decode(order["filter"]), order["listener"])
@@ -201,6 +224,40 @@ def _confine(order: dict[str, Any], given: dict[str, int]) -> None:
     _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "ambient capabilities")
     header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
     _check(_libc.syscall(_SYS_CAPSET, header, bytes(24)), "capabilities")
+
+
+def _shared_memory() -> list[tuple[int, int, int]]:
+    """Returns the memory that this process shares with others and could write to."""
+    found = []
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            where, how = line.split(None, 2)[:2]
+            if how[3] != "s":
+                continue
+            start, end = (int(part, 16) for part in where.split("-"))
+            protection = sum(bit for bit, letter in zip((_PROT_READ, _PROT_WRITE, _PROT_EXEC), how) if letter != "-")
+            # A file that was opened for reading cannot be made writable.
+            if _libc.mprotect(start, end - start, _PROT_READ | _PROT_WRITE) == 0:
+                _check(_libc.mprotect(start, end - start, protection), "mprotect")
+                found.append((start, end - start, protection))
+    return found
+
+
+def _own_memory() -> None:
+    """Puts a private copy in the place of memory that is shared."""
+    for start, size, protection in _shared:
+        _check(_libc.mprotect(start, size, _PROT_READ | _PROT_WRITE), "mprotect")
+        fd = os.memfd_create("forkcell")
+        os.truncate(fd, size)
+        done = 0
+        while done < size:
+            written = _libc.write(fd, start + done, size - done)
+            if written <= 0:
+                break  # the rest is behind the end of a file
+            done += written
+        if _libc.mmap(start, size, protection, _MAP_PRIVATE_FIXED, fd, 0) != start:
+            _check(-1, "copy shared memory")
+        os.close(fd)
 
 
 def _take_streams(control: _Line, given: dict[str, int]) -> dict[str, int]:
@@ -263,12 +320,31 @@ def _filter(program: bytes, listen: bool) -> int:
     return -1
 
 
+def _find_generators() -> list[Any]:
+    """Returns the generators of random numbers that exist, of Python and of numpy."""
+    kinds: list[type] = []
+    if "random" in sys.modules:
+        kinds.append(sys.modules["random"].Random)
+    if "numpy.random" in sys.modules:
+        numpy = sys.modules["numpy.random"]
+        kinds += [numpy.RandomState, numpy.BitGenerator]
+    # The class is asked, not the object: a proxy could answer for another object.
+    return [o for o in gc.get_objects() if issubclass(type(o), tuple(kinds))] if kinds else []
+
+
 def _renew(number: int) -> None:
     """Gives the copy random numbers of its own, and calls the hook of the user."""
-    if "random" in sys.modules:
-        sys.modules["random"].seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    for generator in _generators:
+        try:
+            if hasattr(generator, "seed"):
+                generator.seed()
+            else:
+                generator.state = type(generator)().state
+        except TypeError:
+            pass  # it is one of another kind, which the user must seed
+    if "_ssl" in sys.modules:
+        # It notices a fork by a new process number, and the copy's may be the same.
+        sys.modules["_ssl"].RAND_add(os.urandom(64), 64.0)
     hook = os.environ.get(_HOOK)
     if hook:
         module, _, function = hook.partition(":")
@@ -278,29 +354,77 @@ def _renew(number: int) -> None:
 def _answer(control: _Line) -> NoReturn:
     """Runs the code that it is sent, until the other side is gone."""
     names: dict[str, Any] = sys.modules["__main__"].__dict__
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     while True:
         question, _ = control.receive()
-        control.send(_evaluate(question["code"], names))
+        try:
+            answer = _evaluate(question["code"], names)
+        except KeyboardInterrupt:  # it came at the very end
+            answer = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
+        control.send(answer)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Ends code that nobody waits for any more."""
+    if _evaluating:
+        raise KeyboardInterrupt
+
+
+class _Output(io.RawIOBase):
+    """Keeps the beginning of what is written."""
+
+    def __init__(self) -> None:
+        self.kept = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = len(memoryview(data).cast("B"))
+        self.kept += bytes(data)[: _MAX_TEXT - len(self.kept)]
+        return size
 
 
 def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
     """Runs code, and returns the value of its last line if that is an expression."""
+    global _evaluating
     answer: dict[str, Any] = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
-    output = io.StringIO()
+    output = _Output()
+    stream = io.TextIOWrapper(output, "utf-8", "backslashreplace", write_through=True)
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        _evaluating = True
+        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
             value = _run(code, names)
         if value is not None:
-            answer["value"] = repr(value)[:_MAX_TEXT]
+            answer["value"] = _first(repr(value))
             answer["value_json"] = _as_json(value)
     except BaseException as error:
+        _evaluating = False
         answer["error"] = {
             "type": type(error).__name__,
-            "message": str(error)[:_MAX_TEXT],
-            "traceback": traceback.format_exc()[-_MAX_TEXT:],
+            "message": _first(_message(error)),
+            "traceback": _first(traceback.format_exc()[::-1])[::-1],
         }
-    answer["output"] = output.getvalue()[:_MAX_TEXT]
+    finally:
+        _evaluating = False
+    answer["output"] = _first(output.kept.decode("utf-8", "replace"))
     return answer
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as another:
+        return f"<its text raised {type(another).__name__}>"
+
+
+def _first(text: str) -> str:
+    """Returns the beginning of a text that is too long to be sent."""
+    text = text[:_MAX_TEXT]
+    while (size := len(_encode(text))) > _MAX_TEXT:
+        text = text[: len(text) * _MAX_TEXT // size]
+    return text
 
 
 def _run(code: str, names: dict[str, Any]) -> Any:
@@ -317,6 +441,7 @@ def _run(code: str, names: dict[str, Any]) -> Any:
 def _as_json(value: Any) -> Any:
     """Returns the value if JSON can hold it and it is not large, else None."""
     try:
-        return value if len(json.dumps(value, allow_nan=False)) <= _MAX_TEXT else None
+        json.dumps(value, allow_nan=False)
+        return value if len(_encode(value)) <= _MAX_TEXT else None
     except (TypeError, ValueError, RecursionError):
         return None
