@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLiveOutlivesKilledDaemon kills the daemon that made a live cell. The command
@@ -95,4 +96,47 @@ func post(t *testing.T, state, path, body string) []byte {
 		t.Fatalf("%s: %s %v: %s", path, resp.Status, err, text)
 	}
 	return text
+}
+
+// TestInterruptWithUnreadInput interrupts a command of a daemon's cell that does not
+// read its input.
+func TestInterruptWithUnreadInput(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "fc") // short: it holds a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { stopLive(dir) })
+	program := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe", args...)
+		cmd.Args[0] = "forkcell"
+		cmd.Env = append(os.Environ(), "FORKCELL_HOME="+dir)
+		return cmd
+	}
+	defer serveUntilKilled(t, program("serve"))()
+	post(t, dir, "/v1/cells", `{"name":"demo","source":{"empty":true}}`)
+	post(t, dir, "/v1/cells/demo/start", `{}`)
+	cmd := program("--url", "unix:"+filepath.Join(dir, "api.sock"), "exec", "-i", "demo", "--", "sleep", "1000")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
+	// What the pipe does not hold has been read, and is on its way.
+	if _, err := in.Write(make([]byte, 340_000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
 }

@@ -20,6 +20,11 @@ import (
 const (
 	// protocol is the subprotocol of the sockets of commands.
 	protocol = "forkcell.exec.v1"
+	// acknowledged is the same with messages that acknowledge input.
+	acknowledged = protocol + ".acknowledged"
+	// window is how much input a daemon that acknowledges it may have without the
+	// command having read it, so that unread input never delays a signal.
+	window = 256 << 10
 	// maxFrame bounds a message of the daemon. The result of a run is the largest.
 	maxFrame = 64 << 20
 	// maxInput bounds a frame of input.
@@ -49,6 +54,7 @@ type message struct {
 	Killed   bool           `json:"killed,omitempty"`
 	Result   *api.RunResult `json:"result,omitempty"`
 	Problem  *api.Problem   `json:"problem,omitempty"`
+	Bytes    int            `json:"bytes,omitempty"`
 	// To the daemon.
 	Cols uint16 `json:"cols,omitempty"`
 	Rows uint16 `json:"rows,omitempty"`
@@ -60,6 +66,8 @@ type socket struct {
 	conn *websocket.Conn
 	// started is called with the first message about the command.
 	started func(message)
+	// unread is the input on its way, nil if the daemon does not acknowledge it.
+	unread *unread
 	// broken are the channels whose readers have gone.
 	broken [3]bool
 }
@@ -72,7 +80,7 @@ func (v viaClient) RoundTrip(r *http.Request) (*http.Response, error) { return v
 // dial opens a socket.
 func (e *Engine) dial(ctx context.Context, path string) (*socket, error) {
 	conn, resp, err := websocket.Dial(ctx, "http://daemon"+path, &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: viaClient{e}}, Subprotocols: []string{protocol},
+		HTTPClient: &http.Client{Transport: viaClient{e}}, Subprotocols: []string{acknowledged, protocol},
 	})
 	if resp != nil && resp.Body != nil && err != nil {
 		_ = resp.Body.Close()
@@ -81,7 +89,11 @@ func (e *Engine) dial(ctx context.Context, path string) (*socket, error) {
 		return nil, failure(err)
 	}
 	conn.SetReadLimit(maxFrame)
-	return &socket{conn: conn, started: func(message) {}}, nil
+	s := &socket{conn: conn, started: func(message) {}}
+	if conn.Subprotocol() == acknowledged {
+		s.unread = newUnread()
+	}
+	return s, nil
 }
 
 func (s *socket) close() { _ = s.conn.CloseNow() }
@@ -127,10 +139,14 @@ func (s *socket) relay(ctx context.Context, stdio cell.Stdio, detached chan<- st
 		if err := json.Unmarshal(data, &m); err != nil {
 			return m, malformed(err)
 		}
-		if m.Type != "started" {
+		switch {
+		case m.Type == "started":
+			s.started(m)
+		case m.Type == "stdin_read" && s.unread != nil:
+			s.unread.release(m.Bytes)
+		default:
 			return m, nil
 		}
-		s.started(m)
 	}
 }
 
@@ -160,6 +176,9 @@ func (s *socket) feed(ctx context.Context, in io.Reader, detached chan<- struct{
 	frame[0] = channelStdin
 	for {
 		n, err := in.Read(frame[1:])
+		if n > 0 && s.unread != nil && !s.unread.reserve(ctx, n) {
+			return
+		}
 		if n > 0 && s.conn.Write(ctx, websocket.MessageBinary, frame[:n+1]) != nil {
 			return // attend finds out
 		}

@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // addRunSocket adds the route of a WebSocket in which a command is run with its
@@ -53,7 +51,7 @@ func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
 		x.fail(err)
 		return
 	}
-	conn, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{Subprotocols: []string{execProtocol}})
+	conn, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{Subprotocols: execProtocols()})
 	if err != nil {
 		return // the library has answered
 	}
@@ -61,8 +59,8 @@ func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
 	conn.SetReadLimit(maxBody)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sock := &execSocket{x: x, conn: conn, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
-	sock.input, sock.feed = io.Pipe()
+	sock := newExecSocket(ctx, x)
+	sock.conn = conn
 	job, err := s.awaitRun(ctx, x, conn, name)
 	if err != nil {
 		sock.report(ctx, runMessage{Type: "problem", Problem: &s.problemOf(x.call, err).Problem})
@@ -73,11 +71,11 @@ func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
 	go func() {
 		defer close(sock.heard)
 		sock.listen(context.WithoutCancel(ctx)) // until the socket is closed
-		_ = sock.feed.Close()
+		sock.input.close(io.EOF)
 		cancel()
 	}()
 	job.inSocket(ctx, sock)
-	_ = sock.input.CloseWithError(io.ErrClosedPipe)
+	sock.input.discard()
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 	<-sock.heard
 }
@@ -132,6 +130,6 @@ func (j *runJob) inSocket(ctx context.Context, sock *execSocket) {
 func (s *execSocket) report(ctx context.Context, m runMessage) {
 	text, err := json.Marshal(m)
 	if err == nil {
-		s.write(ctx, websocket.MessageText, text)
+		_ = s.write(ctx, websocket.MessageText, text)
 	}
 }

@@ -25,11 +25,17 @@ import (
 const (
 	// execProtocol is the subprotocol of the sockets of commands.
 	execProtocol = "forkcell.exec.v1"
+	// acknowledged is the same with messages that acknowledge input: a caller that
+	// waits for them can always send a signal.
+	acknowledged = execProtocol + ".acknowledged"
 	// maxFrame bounds a message of a caller.
 	maxFrame = 1 << 20
 	// detachLimit is the time for input that has arrived to reach a command whose
 	// caller has gone.
 	detachLimit = 2 * time.Second
+	// lookInterval is how often the daemon looks for a caller whose messages it does not
+	// read, since a command does not read its input.
+	lookInterval = time.Second
 )
 
 // The channels of binary messages: their first byte.
@@ -46,13 +52,16 @@ func checkUpgrade(r *http.Request) error {
 		return &api.Error{Kind: api.Usage, Code: api.CodeUpgrade, Message: "the resource is a WebSocket", Hint: "open it with a WebSocket client"}
 	case r.Header.Get("Sec-WebSocket-Version") != "13" || r.Header.Get("Sec-WebSocket-Key") == "":
 		return api.Usagef("use version 13", "malformed WebSocket request")
-	case !slices.Contains(tokens(r.Header, "Sec-WebSocket-Protocol"), execProtocol):
+	case !slices.ContainsFunc(tokens(r.Header, "Sec-WebSocket-Protocol"), func(p string) bool { return slices.Contains(execProtocols(), p) }):
 		return api.Usagef("offer the subprotocol "+execProtocol, "no common WebSocket subprotocol")
 	case !sameOrigin(r):
 		return api.Refusef(api.CodeForbidden, "open the socket from a program", "a page of another origin cannot open the socket")
 	}
 	return nil
 }
+
+// execProtocols are the subprotocols of the sockets of commands, best first.
+func execProtocols() []string { return []string{acknowledged, execProtocol} }
 
 // sameOrigin reports whether a request comes from a page of this host, or from no
 // page. The library checks the same, but its answer is no problem document.
@@ -86,13 +95,22 @@ type execSocket struct {
 	conn *websocket.Conn
 	fail error // of the upgrade
 
-	input  *io.PipeReader
-	feed   *io.PipeWriter
+	input  *inbox
 	ended  bool // the input; used by listen only
 	bound  bool // the command ends with the socket
 	resize chan driver.WindowSize
 	signal chan os.Signal
 	heard  chan struct{} // closed when listen has returned
+}
+
+func newExecSocket(ctx context.Context, x *exchange) *execSocket {
+	s := &execSocket{x: x, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
+	s.input = newInbox(func(n int) {
+		if s.conn.Subprotocol() == acknowledged {
+			s.tell(ctx, execMessage{Type: "stdin_read", Bytes: n})
+		}
+	})
+	return s
 }
 
 // serveExecSocket answers a request with a socket of a command that join executes, or
@@ -105,8 +123,8 @@ func serveExecSocket(ctx context.Context, x *exchange, bound bool, join func(con
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &execSocket{x: x, bound: bound, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
-	s.input, s.feed = io.Pipe()
+	s := newExecSocket(ctx, x)
+	s.bound = bound
 	res, err := join(ctx, cell.Stdio{
 		In: s.input, Out: s.channel(ctx, channelStdout), Err: s.channel(ctx, channelStderr), Resize: s.resize, Signals: s.signal,
 		Started: func(id string) { s.begin(ctx, cancel, id) },
@@ -118,7 +136,7 @@ func serveExecSocket(ctx context.Context, x *exchange, bound bool, join func(con
 		x.fail(err)
 		return
 	}
-	_ = s.input.CloseWithError(io.ErrClosedPipe)
+	s.input.discard()
 	s.finish(ctx, res, err)
 	cancel()
 	<-s.heard
@@ -126,7 +144,7 @@ func serveExecSocket(ctx context.Context, x *exchange, bound bool, join func(con
 
 // begin upgrades the connection, when the command has started.
 func (s *execSocket) begin(ctx context.Context, cancel context.CancelFunc, id string) {
-	conn, err := websocket.Accept(s.x.w, s.x.r, &websocket.AcceptOptions{Subprotocols: []string{execProtocol}})
+	conn, err := websocket.Accept(s.x.w, s.x.r, &websocket.AcceptOptions{Subprotocols: execProtocols()})
 	if err != nil {
 		s.fail = err
 		cancel()
@@ -142,7 +160,7 @@ func (s *execSocket) begin(ctx context.Context, cancel context.CancelFunc, id st
 			cancel()
 			return
 		}
-		_ = s.feed.CloseWithError(cell.ErrDetached)
+		s.input.close(cell.ErrDetached)
 		defer time.AfterFunc(detachLimit, cancel).Stop()
 		<-ctx.Done()
 	}()
@@ -178,30 +196,33 @@ type execMessage struct {
 	Signal   *string `json:"signal,omitempty"`
 	TimedOut bool    `json:"timed_out,omitempty"`
 	Killed   bool    `json:"killed,omitempty"`
+	Bytes    int     `json:"bytes,omitempty"`
 }
 
 func (s *execSocket) tell(ctx context.Context, m execMessage) {
 	text, err := json.Marshal(m)
 	if err == nil {
-		s.write(ctx, websocket.MessageText, text)
+		_ = s.write(ctx, websocket.MessageText, text)
 	}
 }
 
 // write sends a message. If that fails, the caller has gone: listen finds out, and first
 // reads what the caller had sent. A caller that does not read is cut off.
-func (s *execSocket) write(ctx context.Context, kind websocket.MessageType, p []byte) {
+func (s *execSocket) write(ctx context.Context, kind websocket.MessageType, p []byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bodyTimeout)
 	defer cancel()
-	if err := s.conn.Write(ctx, kind, p); err != nil && ctx.Err() != nil {
+	err := s.conn.Write(ctx, kind, p)
+	if err != nil && ctx.Err() != nil {
 		_ = s.conn.CloseNow()
 	}
+	return err
 }
 
 // channel returns a writer of one of the command's streams. It never fails: a caller
 // that has gone leaves the command's output open.
 func (s *execSocket) channel(ctx context.Context, number byte) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
-		s.write(ctx, websocket.MessageBinary, append([]byte{number}, p...))
+		_ = s.write(ctx, websocket.MessageBinary, append([]byte{number}, p...))
 		return len(p), nil
 	})
 }
@@ -212,8 +233,8 @@ var (
 	errMessage = errors.New("malformed message")
 )
 
-// listen obeys the caller's messages until the socket is closed. Input that the
-// command does not read holds up the messages after it.
+// listen obeys the caller's messages until the socket is closed. More unread input than
+// an inbox has room for holds up the messages after it.
 func (s *execSocket) listen(ctx context.Context) {
 	for {
 		err := s.next(ctx)
@@ -240,8 +261,30 @@ func (s *execSocket) next(ctx context.Context) error {
 	case len(data) == 0 || data[0] != channelStdin || s.ended:
 		return fmt.Errorf("%w: a caller sends on channel 0, until it has closed it", errFrame)
 	}
-	_, _ = s.feed.Write(data[1:]) // a command that has ended reads no more
+	if !s.input.put(data[1:]) {
+		return s.awaitRoom(ctx)
+	}
 	return nil
+}
+
+// awaitRoom waits until the command has read input. The daemon does not read the socket
+// meanwhile, so it finds out by writing whether the caller is still there: output
+// without a byte changes nothing.
+func (s *execSocket) awaitRoom(ctx context.Context) error {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-s.input.space:
+			if s.input.put(nil) {
+				return nil
+			}
+		case <-look.C:
+			if err := s.write(ctx, websocket.MessageBinary, []byte{channelStdout}); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // obey does what a text message says.
@@ -259,7 +302,7 @@ func (s *execSocket) obey(ctx context.Context, text []byte) error {
 		send(ctx, s.signal, os.Signal(unix.SignalNum("SIG"+m.Name)))
 	case m.Type == "stdin_closed":
 		s.ended = true
-		_ = s.feed.Close()
+		s.input.close(io.EOF)
 	default:
 		return errMessage
 	}

@@ -1,0 +1,46 @@
+package remote
+
+import (
+	"context"
+	"sync"
+)
+
+// unread counts the input that was sent and that the command has not read.
+type unread struct {
+	mu    sync.Mutex
+	bytes int
+	freed chan struct{} // gets a value when bytes were read
+}
+
+func newUnread() *unread { return &unread{freed: make(chan struct{}, 1)} }
+
+// reserve waits until n bytes may be sent. It reports false if ctx ends before.
+func (u *unread) reserve(ctx context.Context, n int) bool {
+	for {
+		u.mu.Lock()
+		fits := u.bytes+n <= window
+		if fits {
+			u.bytes += n
+		}
+		u.mu.Unlock()
+		if fits {
+			return true
+		}
+		select {
+		case <-u.freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// release takes n bytes as read.
+func (u *unread) release(n int) {
+	u.mu.Lock()
+	u.bytes -= n
+	u.mu.Unlock()
+	select {
+	case u.freed <- struct{}{}:
+	default:
+	}
+}
