@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/forkcell-agents
-packages='@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33'
+packages='@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33 @github/copilot@1.0.102'
 
 case "${1:?fetch or test}" in
 fetch)

@@ -37,6 +37,7 @@ func programs() []program {
 		{"codex", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, false},
 		{"gemini", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, true},
 		{"opencode", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, false},
+		{"copilot", "COPILOT_GITHUB_TOKEN", "github_pat_TheRealTokenOfTheOperator", "Authorization", []string{"api.individual.githubcopilot.com", "api.github.com"}, []string{"--model", standin.CopilotModel, "-p", task}, false},
 	}
 }
 

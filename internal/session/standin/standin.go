@@ -81,6 +81,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.responses(w, q)
 	case strings.Contains(r.URL.Path, "enerateContent"):
 		s.gemini(w, q, strings.Contains(r.URL.Path, ":stream"))
+	case s.copilot(w, r, q):
 	default:
 		http.NotFound(w, r)
 	}
