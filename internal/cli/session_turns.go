@@ -99,6 +99,9 @@ otherwise; other flags of agent must be given again.`,
 }
 
 func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *rewindOptions) error {
+	if cmd.Flags().Changed("to") && o.to < 0 {
+		return usageError("`forkcell session turns "+quote.Arg(name)+"` lists them", "bad value %d for --to: turns are counted from 0", o.to)
+	}
 	if s.daemon.URL != "" && !o.noStart {
 		r := &agentRun{session: s, cmd: cmd, opts: &o.agentOptions}
 		return r.rewindThere(name, args, o)

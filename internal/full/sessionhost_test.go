@@ -84,6 +84,37 @@ func (d *daemon) credentials(b api.CreateSession) (keys []string) {
 	return keys
 }
 
+// TestSessionReaches: what a session reaches is told as it is under the ceiling of its
+// caller, in the plan and in the record.
+func TestSessionReaches(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{Operator: newOperator(t).options(), AllowAgents: []string{"helper"}})
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells", `{"name": "demo", "source": {"empty": true}}`)
+	t.Cleanup(func() { d.remove("demo") })
+	const rule = "version: 1\nnetwork_policies: { a: { endpoints: [{ host: %, port: 443, protocol: rest, access: full }], binaries: [{ path: /** }] } }\n"
+	policy := func(host string) string { return strings.Replace(rule, "%", host, 1) }
+	wide := helper("demo")
+	wide.Policy = policy("other.example")
+	for name, c := range map[string]struct {
+		ceiling string
+		want    []string
+	}{
+		"the cell's policy":    {"", []string{"service.example:443"}},
+		"a ceiling of its own": {policy("other.example"), []string{"other.example:443"}},
+		"a closed ceiling":     {"version: 1\n", nil},
+	} {
+		caller := d.token(api.TokenBody{Name: strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", ""), Scopes: []string{"run"}, Policy: c.ceiling})
+		var plan api.SessionPlan
+		caller.want(http.StatusOK, &plan, "POST", "/v1/sessions/plan", wide)
+		if !slices.Equal(plan.Terms.Endpoints, c.want) {
+			t.Errorf("%s: the plan has %q, want %q", name, plan.Terms.Endpoints, c.want)
+		}
+		if i := caller.session(wide); !slices.Equal(i.Endpoints, c.want) {
+			t.Errorf("%s: the session has %q, want %q", name, i.Endpoints, c.want)
+		}
+	}
+}
+
 // TestSessionCredentials: a token uses the operator's agents and credentials only as
 // far as the operator allowed it by name, and reads no value.
 func TestSessionCredentials(t *testing.T) {

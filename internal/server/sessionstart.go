@@ -129,6 +129,11 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 	if err := c.underSession(ctx, cell, p.Plan); err != nil {
 		return nil, err
 	}
+	bounded, err := s.engineCaller(c, nil, nil).Under(p.Plan.Policy())
+	if err != nil {
+		return nil, err
+	}
+	p.Plan.Reaches(bounded)
 	return &plannedSession{p, set.env, token.Amount{LiveCells: 1, Memory: set.options.Memory, CPUs: set.options.CPUs}}, nil
 }
 

@@ -293,6 +293,10 @@ func limitsOf(l policy.Limits) api.SessionLimits {
 	return api.SessionLimits{MemoryBytes: l.Memory, PIDs: l.PIDs, WallTimeSeconds: int64(l.WallTime / time.Second), DiskBytes: l.Disk}
 }
 
+// Reaches has the plan list the endpoints of a policy, which is what the session's policy
+// and the ceiling of its caller allow together.
+func (p *Plan) Reaches(bounded *policy.Policy) { p.Terms.Endpoints = endpoints(bounded) }
+
 // Ceiling returns the ceiling of a session whose caller has none: what the policy of the
 // cell allows, and what the agent itself needs. The operator lets the caller start the
 // agent; the mode and the caller's own policy cannot add to that.
