@@ -131,6 +131,15 @@ const (
 	StateUnfinished = "interrupted (unfinished)"
 )
 
+// The values of --cache.
+const (
+	CacheOff      = "off"
+	CacheStandard = "standard"
+)
+
+// RuntimeNative is the runtime that every host has.
+const RuntimeNative = "native"
+
 // CellInfo is one line of ls, and the head of status.
 type CellInfo struct {
 	Cell         string    `json:"cell"`

@@ -94,7 +94,7 @@ func (u *undecided) describe(c store.Cell) string {
 	if u.run == nil {
 		return fmt.Sprintf("checkpoint %s was captured of a live cell and is not accepted", u.state.ID)
 	}
-	return fmt.Sprintf("run %s is %s", u.run.ID, decisionIn(c, *u.run))
+	return fmt.Sprintf("run %s is %s", u.run.ID, home.DecisionIn(c, *u.run))
 }
 
 // newestAccepted returns the newest state of a lineage up to which the cell has
@@ -106,7 +106,7 @@ func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store
 	}
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
-		waiting, err := unaccepted(tx, cell, c)
+		waiting, err := home.Unaccepted(tx, cell, c)
 		if err == nil && waiting && c.ID == newest.ID {
 			// The ancestors are lost, too: nothing of the lineage is accepted.
 			newest, err = tx.Checkpoint(cell.Applied)
@@ -119,7 +119,7 @@ func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store
 			if err != nil {
 				return newest, nil, err
 			}
-			if !acceptedIn(cell, r, c) {
+			if !home.AcceptedIn(cell, r, c) {
 				return newest, &undecided{c, &r}, nil
 			}
 		}

@@ -40,7 +40,7 @@ func areaTarget(area string) string {
 		return ""
 	case area == workspace.AreaHome:
 		return home.CellHome
-	case area == areaCache:
+	case area == home.AreaCache:
 		return cachePath
 	}
 	_, target, _ := strings.Cut(area, ":")

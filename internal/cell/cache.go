@@ -16,12 +16,6 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// The values of --cache.
-const (
-	CacheOff      = "off"
-	CacheStandard = "standard"
-)
-
 // isGoDownload reports whether a path in the module cache is a module's archive or
 // go.mod, but not a toolchain.
 func isGoDownload(p string) bool {
@@ -56,11 +50,11 @@ func cacheOn(c store.Cell, req runRequest) (bool, error) {
 	if setting == "" {
 		setting = c.Cache
 	}
-	return setting == CacheStandard, checkCacheSetting(setting)
+	return setting == api.CacheStandard, checkCacheSetting(setting)
 }
 
 func checkCacheSetting(setting string) error {
-	if slices.Contains([]string{"", CacheOff, CacheStandard}, setting) {
+	if slices.Contains([]string{"", api.CacheOff, api.CacheStandard}, setting) {
 		return nil
 	}
 	return api.Usagef("one of: off, standard", "unknown cache %s", quote.Arg(setting))
@@ -83,12 +77,12 @@ func checkCache(c store.Cell, shown []string) error {
 // that has the area keeps its base. Any other gets the newest shared state of its
 // source directory, or else of the home.
 func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *api.CacheUse, error) {
-	area := workspace.Area{Name: areaCache, Target: cachePath}
+	area := workspace.Area{Name: home.AreaCache, Target: cachePath}
 	info, err := e.Workspace.Info(head.Layer)
 	if err != nil {
 		return area, nil, home.LayerError(head, err)
 	}
-	if old, had := info.Areas[areaCache]; had {
+	if old, had := info.Areas[home.AreaCache]; had {
 		area.Base = old.Base
 	} else if at, err := sharedFor(tx, c); err == nil {
 		area.Base = workspace.Base{Layer: at.Layer, Label: at.ID}
@@ -101,7 +95,7 @@ func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (w
 
 // cacheUse describes the shared state that the area is based on.
 func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*api.CacheUse, error) {
-	use := &api.CacheUse{Setting: CacheStandard, Path: cachePath, CheckpointID: base.Label}
+	use := &api.CacheUse{Setting: api.CacheStandard, Path: cachePath, CheckpointID: base.Label}
 	at, err := tx.Checkpoint(base.Label)
 	if errors.Is(err, store.ErrNotFound) {
 		return use, nil // no base, or its record is lost

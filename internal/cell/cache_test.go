@@ -18,7 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-func cached(r *api.RunRequest) { r.Cache = cell.CacheStandard }
+func cached(r *api.RunRequest) { r.Cache = api.CacheStandard }
 
 // fill is a script that puts one file into every part of the caches that is
 // treated differently; word is in all of them.
@@ -64,7 +64,7 @@ func (w *world) from(name, source string) string {
 		source = filepath.Join(w.TempDir(), name)
 		w.ok(os.MkdirAll(source, 0o755))
 	}
-	_, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: source, Cache: cell.CacheStandard})
+	_, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: source, Cache: api.CacheStandard})
 	w.ok(err)
 	return source
 }
@@ -134,14 +134,14 @@ func TestSharedCaches(t *testing.T) {
 	if res.Cache.From != "cache:home" || res.Cache.Root != done.Caches[0].Root || res.Cache.Statement == 0 {
 		t.Errorf("the run is based on %+v, promoted was %+v", res.Cache, done.Caches[0])
 	}
-	if _, out := w.sh("new", "ls /cache; env", func(r *api.RunRequest) { r.Cache = cell.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
+	if _, out := w.sh("new", "ls /cache; env", func(r *api.RunRequest) { r.Cache = api.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
 		t.Errorf("without the cache there is %s", out)
 	}
 	if again := w.promote("one"); again.Caches[0].Files+again.Caches[1].Files != 0 {
 		t.Errorf("promoted twice: %+v", again)
 	}
 	w.sound("one", "two", "far", "new", "cache:home", "cache:"+source)
-	if infos, err := w.e.List(w.ctx); err != nil || len(infos) != 4 || infos[0].Cache != cell.CacheStandard {
+	if infos, err := w.e.List(w.ctx); err != nil || len(infos) != 4 || infos[0].Cache != api.CacheStandard {
 		t.Errorf("ls shows %+v, %v", infos, err)
 	}
 	_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "cache:home", Args: []string{"true"}}, cell.Stdio{})
@@ -218,7 +218,7 @@ func TestPromoteIsRefused(t *testing.T) {
 	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "one", Name: "fork"})
 	w.ok(err)
 	w.refused(try("fork"), api.Refused, "is pending")
-	if info, err := w.e.Status(w.ctx, "fork"); err != nil || info.Cache != cell.CacheStandard {
+	if info, err := w.e.Status(w.ctx, "fork"); err != nil || info.Cache != api.CacheStandard {
 		t.Errorf("the fork: %+v, %v", info, err)
 	}
 	_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "fork"})
@@ -229,13 +229,13 @@ func TestPromoteIsRefused(t *testing.T) {
 	_, err = w.e.RemoveCaches(w.ctx, []string{"cache:home"}, false)
 	w.refused(err, api.NotFound, "no such shared cache")
 	for _, backend := range []string{"clone", "delta"} {
-		_, err := w.e.Init(w.ctx, api.InitRequest{Name: backend, From: w.source, Backend: backend, Cache: cell.CacheStandard})
+		_, err := w.e.Init(w.ctx, api.InitRequest{Name: backend, From: w.source, Backend: backend, Cache: api.CacheStandard})
 		w.refused(err, api.Refused, "only the overlay backend")
 		w.init(backend, backend)
-		_, err = w.e.Run(w.ctx, api.RunRequest{Cell: backend, Args: []string{"true"}, RunOptions: api.RunOptions{Cache: cell.CacheStandard}}, cell.Stdio{})
+		_, err = w.e.Run(w.ctx, api.RunRequest{Cell: backend, Args: []string{"true"}, RunOptions: api.RunOptions{Cache: api.CacheStandard}}, cell.Stdio{})
 		w.refused(err, api.Refused, "only the overlay backend")
 	}
-	_, err = w.e.Init(w.ctx, api.InitRequest{Name: "there", From: w.source, MountAt: "/cache/x", Cache: cell.CacheStandard})
+	_, err = w.e.Init(w.ctx, api.InitRequest{Name: "there", From: w.source, MountAt: "/cache/x", Cache: api.CacheStandard})
 	w.refused(err, api.Refused, "where the cell's caches are")
 	_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "one", Args: []string{"true"}, RunOptions: api.RunOptions{Cache: "all"}}, cell.Stdio{})
 	w.refused(err, api.Usage, "unknown cache")
@@ -315,7 +315,7 @@ func TestCachesFromTheLog(t *testing.T) {
 	w.from("three", source)
 	w.wantCache("after a recovery", "three", append([]string{"./go/build/two"}, sharedBySource...))
 	w.wantCache("the older one", "two", append([]string{"./go/build/two"}, sharedBySource...))
-	if info, err := w.e.Status(w.ctx, "two"); err != nil || info.Cache != cell.CacheStandard {
+	if info, err := w.e.Status(w.ctx, "two"); err != nil || info.Cache != api.CacheStandard {
 		t.Errorf("the cell is set to %+v, %v", info, err)
 	}
 	w.sound("one", "two", "three", "cache:"+source)

@@ -4,24 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
-)
-
-// The shared caches are cells, so that the log, recover, verify, gc and df treat
-// them like every other: one for the home, and one for each source directory.
-// Nothing ever runs in them. No other cell can have their names, and only reading
-// verbs find them.
-const (
-	sourceCache = "cache" // the source kind of shared caches
-	cachePrefix = "cache:"
-	homeCache   = cachePrefix + "home"
 )
 
 // cacheLock is the lock that every change of shared caches takes.
@@ -34,15 +24,12 @@ func cacheOf(c store.Cell) string {
 	if c.SourceKind != "dir" || !utf8.ValidString(c.Source) {
 		return ""
 	}
-	return cachePrefix + c.Source
+	return home.CachePrefix + c.Source
 }
-
-// isShared reports whether a cell is a shared cache.
-func isShared(c store.Cell) bool { return c.SourceKind == sourceCache }
 
 // sharedFor finds the state of a shared cache to base a new state of a cell on.
 func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
-	for _, name := range []string{cacheOf(c), homeCache} {
+	for _, name := range []string{cacheOf(c), home.HomeCache} {
 		if name == "" {
 			continue
 		}
@@ -58,26 +45,6 @@ func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
 	return store.Checkpoint{}, store.ErrNotFound
 }
 
-// findAny looks up a cell or a shared cache, for verbs that only read.
-func (e *Engine) findAny(name string) (store.Cell, error) {
-	if !strings.HasPrefix(name, cachePrefix) {
-		return e.FindCell(name)
-	}
-	var c store.Cell
-	err := e.View(func(tx *store.Tx) (err error) {
-		c, err = tx.Cell(name)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return c, noSharedCache(name)
-	}
-	return c, err
-}
-
-func noSharedCache(name string) error {
-	return api.Missing("shared cache", quote.Arg(name), "`forkcell cache ls` shows them")
-}
-
 // Caches lists the shared caches.
 func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
 	list := []api.SharedCache{}
@@ -86,7 +53,7 @@ func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
 		if err != nil {
 			return err
 		}
-		for _, c := range slices.DeleteFunc(cells, func(c store.Cell) bool { return !isShared(c) }) {
+		for _, c := range slices.DeleteFunc(cells, func(c store.Cell) bool { return !home.IsShared(c) }) {
 			s, err := e.sharedInfo(tx, c)
 			if err != nil {
 				return err
@@ -141,12 +108,12 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 			return err
 		}
 		for _, name := range names {
-			if !slices.ContainsFunc(cells, func(c store.Cell) bool { return isShared(c) && c.Name == name }) {
-				return noSharedCache(name)
+			if !slices.ContainsFunc(cells, func(c store.Cell) bool { return home.IsShared(c) && c.Name == name }) {
+				return home.NoSharedCache(name)
 			}
 		}
 		for _, c := range cells {
-			if !isShared(c) || !all && !slices.Contains(names, c.Name) {
+			if !home.IsShared(c) || !all && !slices.Contains(names, c.Name) {
 				continue
 			}
 			head, err := tx.Checkpoint(c.Head)

@@ -7,11 +7,8 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// areaCache is the area of a cell's caches, and cachePath where it is in the cell.
-const (
-	areaCache = "cache"
-	cachePath = "/cache"
-)
+// cachePath is where the area of caches is in a cell.
+const cachePath = "/cache"
 
 // cacheTool is a tool whose cache cells share: the variable that names its cache,
 // and the parts of the cache that are shared.

@@ -12,7 +12,7 @@ import (
 // the newest state that is not accepted, if no undecided run changed anything after
 // it.
 func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
-	waiting, err := unacceptedStates(tx, s.cell, s.head.ID)
+	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if undecidedIn(s.cell, r) {
+		if home.UndecidedIn(s.cell, r) {
 			return nil, nil //nolint:nilnil // that run is accepted, and the state with it
 		}
 	}
@@ -44,7 +44,7 @@ func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, er
 	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
 		return before, err
 	}
-	waiting, err := unacceptedStates(tx, s.cell, s.head.ID)
+	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)
 	if err != nil || len(waiting) == 0 {
 		return before, err
 	}

@@ -32,7 +32,7 @@ func (e *Engine) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
 	r := &cellRecord{cell: c, info: api.CellInfo{
 		Cell: c.Name, Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
 		Root: head.Root(), MetaRoot: head.MetaRoot(), Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
-		Cache: cmp.Or(c.Cache, CacheOff),
+		Cache: cmp.Or(c.Cache, api.CacheOff),
 	}}
 	if r.history, err = tx.History(c.ID); err != nil {
 		return nil, err

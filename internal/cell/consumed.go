@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -145,7 +146,7 @@ func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
 		return 0, nil
 	}
 	err = e.Store.View(func(tx *store.Tx) error {
-		cells, err := ordinaryCells(tx)
+		cells, err := home.OrdinaryCells(tx)
 		if err != nil {
 			return err
 		}
@@ -197,7 +198,7 @@ func (e *Engine) PauseWrites(_ context.Context, name string) (bool, error) {
 	}
 	runs, err := e.UnfinishedRuns(c)
 	for _, r := range runs {
-		if r.Runtime != "" && r.Runtime != runtimeNative {
+		if r.Runtime != "" && r.Runtime != api.RuntimeNative {
 			return true, err
 		}
 	}

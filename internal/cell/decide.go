@@ -71,11 +71,11 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 		return nil, err
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
-	if d := decisionIn(s.cell, r); d == accepted || d == partial {
+	if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
 		res.Decision, res.CheckpointID, res.Root = d, s.head.ID, s.head.Root()
 		return res, nil
 	}
-	if d := decisionIn(s.cell, r); isUndone(d) {
+	if d := home.DecisionIn(s.cell, r); home.IsUndone(d) {
 		res.Before = d
 	}
 	head := s.head
@@ -143,7 +143,7 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	if err != nil {
 		return r, err
 	}
-	name, decision := s.cell.Name, decisionIn(s.cell, r)
+	name, decision := s.cell.Name, home.DecisionIn(s.cell, r)
 	bringBack := "`forkcell restore " + name + " " + r.After + "`"
 	switch {
 	case decision == accepted || decision == partial:

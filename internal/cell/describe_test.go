@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-
-	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // TestRecoverDescribesAreas: a lost layer.json is written again also for a
@@ -21,7 +19,7 @@ func TestRecoverDescribesAreas(t *testing.T) {
 	w.promote("one")
 	w.from("two", source)
 	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
-	w.sh("two", "echo later > later", acceptOnSuccess, func(r *api.RunRequest) { r.Cache = cell.CacheOff })
+	w.sh("two", "echo later > later", acceptOnSuccess, func(r *api.RunRequest) { r.Cache = api.CacheOff })
 	layers, err := filepath.Glob(filepath.Join(w.home, "layers/*/layer.json"))
 	w.ok(err)
 	for _, lost := range append([][]string{layers}, each(layers)...) {

@@ -16,7 +16,7 @@ import (
 func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
 	res := &api.DiskResult{Cells: []api.CellDisk{}}
 	if cell != "" {
-		if _, err := e.findAny(cell); err != nil {
+		if _, err := e.FindAny(cell); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 		}
 		for area, n := range info.DiskByArea() {
 			if caches[l] {
-				area = areaCache
+				area = home.AreaCache
 			}
 			d.Areas[area] += n
 		}

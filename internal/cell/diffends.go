@@ -172,7 +172,7 @@ func (d *comparison) named(ctx context.Context, refs []string) error {
 	d.missed(d.cell, now)
 	d.from, d.to = states[0], now.state
 	// A captured state of a live cell is newer than its start.
-	if foreign || now.missed != nil && d.from.Kind == kindLive && now.state.ID == now.head.ID {
+	if foreign || now.missed != nil && d.from.Kind == home.KindLive && now.state.ID == now.head.ID {
 		d.from, d.to = d.to, d.from
 	}
 	return nil
@@ -291,7 +291,7 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, e
 // started, such as a turn, or the state that it was started from.
 func lastCaptured(tx *store.Tx, c store.Cell, start store.Checkpoint) (store.Checkpoint, error) {
 	newest, err := tx.NewestCheckpoints(c.ID, 1)
-	if err != nil || len(newest) == 0 || newest[0].Kind != kindLive || newest[0].Parent != start.ID {
+	if err != nil || len(newest) == 0 || newest[0].Kind != home.KindLive || newest[0].Parent != start.ID {
 		return start, err
 	}
 	running, err := tx.UnfinishedRuns(c.ID)

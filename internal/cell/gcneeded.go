@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -62,7 +63,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	begun, ended := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
 		need := r.State == "running" || !removed[r.CellID] && r.Decision == pending
-		if !need && !removed[r.CellID] && isUndone(r.Decision) {
+		if !need && !removed[r.CellID] && home.IsUndone(r.Decision) {
 			if need, err = e.recentlyUndone(tx, req, r, needed); err != nil {
 				return nil, err
 			}
@@ -75,7 +76,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	for _, c := range all {
 		// A captured state of a live cell is needed as long as its run is. So is the
 		// state of a directory that others had changed when a run was undone there.
-		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
+		needed[c.ID] = needed[c.ID] || c.Kind == home.KindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, e.needRecentlyLeft(tx, req, removed, needed)
@@ -143,7 +144,7 @@ func (e *Engine) recentlyUndone(tx *store.Tx, req api.GCRequest, r store.Run, ne
 		if err != nil {
 			return false, err
 		}
-		if d, ok := evidence.DecisionInfo(env.Statement); ok && isUndone(d.Result) && e.isRecent(req, d.CreatedAt) {
+		if d, ok := evidence.DecisionInfo(env.Statement); ok && home.IsUndone(d.Result) && e.isRecent(req, d.CreatedAt) {
 			found, needed[d.HeadBefore] = true, true
 		}
 	}

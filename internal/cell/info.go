@@ -49,7 +49,7 @@ func (e *Engine) records() ([]*cellRecord, error) {
 	defer e.shared.listing.Unlock()
 	return keep(e, &e.shared.memos.list, "", func() (list []*cellRecord, err error) {
 		err = e.Store.View(func(tx *store.Tx) error {
-			cells, err := ordinaryCells(tx)
+			cells, err := home.OrdinaryCells(tx)
 			if err != nil {
 				return err
 			}
@@ -78,12 +78,6 @@ func (e *Engine) KeepRecords() (wait func()) {
 		_, _ = e.records() // a request that needs them gets the error
 	}()
 	return func() { <-done }
-}
-
-// ordinaryCells returns the cells that are no shared caches, by name.
-func ordinaryCells(tx *store.Tx) ([]store.Cell, error) {
-	cells, err := tx.Cells(false)
-	return slices.DeleteFunc(cells, isShared), err
 }
 
 func hasLabels(have, want map[string]string) bool {
@@ -160,10 +154,10 @@ func (e *Engine) readStatus(name string) (*statusRecord, error) {
 // pendingRuns lists the undecided runs that a cell contains, inherited ones
 // included, the oldest first.
 func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
-	runs, err := contained(tx, c, c.Head)
+	runs, err := home.Contained(tx, c, c.Head)
 	ids := []string{}
 	for _, r := range slices.Backward(runs) {
-		if undecidedIn(c, r) {
+		if home.UndecidedIn(c, r) {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -173,7 +167,7 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 // Log returns a cell's history from the signed statements, oldest first. The
 // decision of a run is its present one.
 func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
-	c, err := e.findAny(cell)
+	c, err := e.FindAny(cell)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +336,7 @@ func (e *Engine) undecided(tx *store.Tx, c store.Cell, h store.History) (undecid
 		if work.runs, err = pendingRuns(tx, c); err != nil {
 			return work, err
 		}
-		states, err := unacceptedStates(tx, c, c.Head)
+		states, err := home.UnacceptedStates(tx, c, c.Head)
 		for _, state := range slices.Backward(states) {
 			work.states = append(work.states, state.ID)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -18,7 +19,7 @@ func (e *Engine) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
 		}
 		id := ""
 		for _, c := range cells {
-			if isShared(c) {
+			if home.IsShared(c) {
 				k.Caches = append(k.Caches, c.Name)
 				continue
 			}

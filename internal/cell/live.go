@@ -253,7 +253,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.Socket(c), Sessions: []api.SessionInfo{}}
 	_ = e.Store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
-			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, runtimeNative)
+			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, api.RuntimeNative)
 			showWarm(info, runs[len(runs)-1])
 		}
 		return nil

@@ -17,10 +17,6 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// kindLive is the kind of a state captured from a live cell. It is not in the
-// lineage of the cell's head.
-const kindLive = "live"
-
 // checkpointLive asks the supervisor of a live cell for a checkpoint. It returns
 // nil if the cell is not live.
 func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
@@ -84,7 +80,7 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 	}
 	chk := l.r.before
 	if !sealed.Unchanged || keep != nil {
-		chk = e.NewCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
+		chk = e.NewCheckpoint(l.r.cell, l.r.before.ID, home.KindLive, "", sealed)
 	}
 	if keep != nil {
 		if chk.Memory, err = keep(chk.ID); err != nil {
@@ -152,7 +148,7 @@ func captureError(err error) error {
 // decided when the cell is stopped.
 func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
 	s := &session{e: l.r.e, cell: l.r.cell, head: chk}
-	if chk.Kind != kindLive {
+	if chk.Kind != home.KindLive {
 		if name == "" {
 			return nil
 		}

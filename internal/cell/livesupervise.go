@@ -46,7 +46,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	r.timings.PrepareUS = since(begin)
 	l := &liveRun{r: r, req: req, make: r.driver.Start, branches: new(sync.WaitGroup)}
 	l.adopt = func(b *liveRun) { l.branches.Go(func() { b.serveBranch(ctx) }) }
-	r.spec.Template = order.Request.Warm != nil && cmp.Or(r.rec.Runtime, runtimeNative) == runtimeNative
+	r.spec.Template = order.Request.Warm != nil && cmp.Or(r.rec.Runtime, api.RuntimeNative) == api.RuntimeNative
 	if err = l.start(ctx); err == nil && order.Request.Warm != nil {
 		if err = l.awaitWarm(ctx, *order.Request.Warm); err != nil && ctx.Err() == nil {
 			return errors.Join(err, l.endCold(ctx, err))

@@ -66,7 +66,7 @@ func (l *liveRun) prepareTurns(when *api.TurnRequest) error {
 	if !when.Asked {
 		return nil
 	}
-	if r.rec.Runtime != "" && r.rec.Runtime != runtimeNative {
+	if r.rec.Runtime != "" && r.rec.Runtime != api.RuntimeNative {
 		r.degraded = append(r.degraded, "programs of the cell cannot ask for turns: its runtime shows no FIFO of the host")
 		return nil
 	}
@@ -180,7 +180,7 @@ func (l *liveRun) sealTurn(ctx context.Context, captured *workspace.Capture, by 
 	last := l.turns.last
 	idle := func() bool { return by == api.TurnByTime && chk.Root() == last.Root() }
 	sealed, made, err := captured.SealIf(ctx, func(s workspace.Sealed) bool {
-		chk = l.r.e.NewCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", s)
+		chk = l.r.e.NewCheckpoint(l.r.cell, l.r.before.ID, home.KindLive, "", s)
 		return !maps.Equal(chk.Areas, last.Areas) && !idle()
 	})
 	switch {

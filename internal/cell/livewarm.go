@@ -182,7 +182,7 @@ func (e *Engine) makesTemplates(cell string) bool {
 		return true
 	}
 	c, err := e.FindCell(cell)
-	return err != nil || c.Runtime == "" || c.Runtime == runtimeNative
+	return err != nil || c.Runtime == "" || c.Runtime == api.RuntimeNative
 }
 
 // dialWarm connects with the supervisor of a cell that should be warm.

@@ -87,7 +87,7 @@ func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*
 
 // Verify recomputes every hash of a state from the bytes on disk.
 func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error) {
-	c, err := e.findAny(cell)
+	c, err := e.FindAny(cell)
 	if err != nil {
 		return nil, err
 	}

@@ -65,17 +65,17 @@ func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.Prom
 	if err := p.gather(); err != nil {
 		return nil, err
 	}
-	var home *sharing
-	for _, name := range []string{homeCache, cacheOf(c)} {
+	var ofHome *sharing
+	for _, name := range []string{home.HomeCache, cacheOf(c)} {
 		if name == "" {
 			continue
 		}
-		s, err := p.plan(name, home)
+		s, err := p.plan(name, ofHome)
 		if err != nil {
 			return nil, err
 		}
-		if name == homeCache {
-			home = s
+		if name == home.HomeCache {
+			ofHome = s
 		}
 		p.sharings = append(p.sharings, s)
 	}
@@ -146,7 +146,7 @@ func (p *promotion) gather() error {
 	if err != nil {
 		return home.LayerError(p.head, err)
 	}
-	t, ok := m.Area(areaCache)
+	t, ok := m.Area(home.AreaCache)
 	if !ok {
 		return api.Refusef(api.CodeNoCache, fmt.Sprintf("`forkcell run --cache standard --accept-on-success %s -- CMD` gives it one", p.cell.Name),
 			"the state of cell %s has nothing in a cache", p.cell.Name)
@@ -157,17 +157,17 @@ func (p *promotion) gather() error {
 
 // accepted refuses a state that the operator has not accepted.
 func (p *promotion) accepted(tx *store.Tx) error {
-	runs, err := contained(tx, p.cell, p.cell.Head)
+	runs, err := home.Contained(tx, p.cell, p.cell.Head)
 	if err != nil {
 		return err
 	}
 	for _, r := range runs {
-		if undecidedIn(p.cell, r) && r.Before != r.After { // a run without changes does not matter
+		if home.UndecidedIn(p.cell, r) && r.Before != r.After { // a run without changes does not matter
 			return api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
 				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
 		}
 	}
-	waiting, err := unacceptedStates(tx, p.cell, p.cell.Head)
+	waiting, err := home.UnacceptedStates(tx, p.cell, p.cell.Head)
 	if err == nil && len(waiting) > 0 {
 		err = api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s` first", p.cell.Name),
 			"the state of cell %s is not accepted: %s was captured of a live cell", p.cell.Name, waiting[0].ID)
@@ -189,9 +189,9 @@ func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 		return nil
 	}
 	tool, rel, ok := toolOf(name)
-	var source, home bool
+	var source, inHome bool
 	if ok {
-		source, home = tool.sharedIn(rel)
+		source, inHome = tool.sharedIn(rel)
 	}
 	switch {
 	case e.Kind == tree.KindWhiteout:
@@ -207,7 +207,7 @@ func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 		return api.Refusef(api.CodeTooLarge, "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
 			"cell %s has more than %d files in its caches", p.cell.Name, maxPromoted)
 	}
-	f := cached{path: name, entry: e, tool: tool.name, home: home, open: p.e.Opener(p.cell, p.head, areaCache, name, e)}
+	f := cached{path: name, entry: e, tool: tool.name, home: inHome, open: p.e.Opener(p.cell, p.head, home.AreaCache, name, e)}
 	p.files = append(p.files, f)
 	return nil
 }

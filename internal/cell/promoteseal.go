@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -72,8 +73,8 @@ func (p *promotion) seal(s *sharing) error {
 // begin describes a new shared cache, which starts as the home's cache or empty.
 func (p *promotion) begin(s *sharing) error {
 	s.cell = store.Cell{
-		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: sourceCache,
-		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: runtimeNative, MountAt: cachePath,
+		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: home.SourceCache,
+		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: api.RuntimeNative, MountAt: cachePath,
 		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.Now().UTC(),
 	}
 	if s.base != nil {
@@ -134,7 +135,7 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 	}
 	return p.e.Evidence.Change(tx, s.cell, s.next, receipt.OpPromote, map[string]string{
 		detailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
-		detailFromRoot: p.head.Areas[areaCache].Root,
+		detailFromRoot: p.head.Areas[home.AreaCache].Root,
 		detailFiles:    strconv.FormatInt(s.result.Files, 10), detailBytes: strconv.FormatInt(s.result.Bytes, 10),
 	})
 }

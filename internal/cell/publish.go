@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -151,9 +152,9 @@ func (p *publication) readSettings() error {
 
 // findReceipts lists the receipts of the runs whose work is published.
 func (p *publication) findReceipts(tx *store.Tx) error {
-	runs, err := contained(tx, p.cell, p.accepted.ID)
+	runs, err := home.Contained(tx, p.cell, p.accepted.ID)
 	for _, r := range runs {
-		if r.Before != r.After && keepsWork(decisionIn(p.cell, r)) {
+		if r.Before != r.After && home.KeepsWork(home.DecisionIn(p.cell, r)) {
 			p.runs = append(p.runs, api.PublishedReceipt{RunID: r.ID, ReceiptID: r.ReceiptID})
 		}
 	}
@@ -168,7 +169,7 @@ func (p *publication) decisions() error {
 			return err
 		}
 		for _, d := range list {
-			if keepsWork(d.Result) {
+			if home.KeepsWork(d.Result) {
 				p.runs[i].DecisionID = d.DecisionID
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -56,7 +57,7 @@ func (e *Engine) forkPoints(tx *store.Tx, c store.Cell) (map[string][]string, er
 	cells, err := tx.Cells(false)
 	points := map[string][]string{}
 	for _, fork := range cells {
-		if fork.ForkedCell == c.ID && !isShared(fork) && (e.Caller.Sees == nil || e.Caller.Sees(fork.Name)) {
+		if fork.ForkedCell == c.ID && !home.IsShared(fork) && (e.Caller.Sees == nil || e.Caller.Sees(fork.Name)) {
 			points[fork.ForkedCheckpoint] = append(points[fork.ForkedCheckpoint], fork.Name)
 		}
 	}

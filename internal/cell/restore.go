@@ -49,7 +49,7 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	if r.ID == "" {
 		return s.moveBack(ctx, to, nil, rejected, reason)
 	}
-	if decisionIn(s.cell, r) == rejected && !(part && undecidedIn(s.cell, r)) {
+	if home.DecisionIn(s.cell, r) == rejected && !(part && home.UndecidedIn(s.cell, r)) {
 		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
 	}
 	if !part || r.Before == r.After {
@@ -91,7 +91,7 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 		if err != nil {
 			return err
 		}
-		if !isUndone(decisionIn(s.cell, r)) {
+		if !home.IsUndone(home.DecisionIn(s.cell, r)) {
 			first = &r
 		}
 		to, err = s.stateBeforeRun(tx, r, req.Run != "")
@@ -111,7 +111,7 @@ func (s *session) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.C
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
-	if !named && isUndone(decisionIn(s.cell, r)) && !here[r.Before] {
+	if !named && home.IsUndone(home.DecisionIn(s.cell, r)) && !here[r.Before] {
 		return s.head, nil
 	}
 	return tx.Checkpoint(r.Before)
@@ -171,7 +171,7 @@ func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Ru
 		return nil, err
 	}
 	for _, r := range undone {
-		if decisionIn(s.cell, r) != accepted {
+		if home.DecisionIn(s.cell, r) != accepted {
 			continue
 		}
 		if err := s.e.Caller.MayDecide("leaving work that was accepted"); err != nil {
@@ -207,7 +207,7 @@ func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, er
 		}
 		for i := len(runs) - 1; i >= 0; i-- {
 			r := runs[i]
-			if r.State != "done" || first != nil && r.ID == first.ID || isUndone(r.Decision) {
+			if r.State != "done" || first != nil && r.ID == first.ID || home.IsUndone(r.Decision) {
 				continue
 			}
 			if here.hasWork(r) && !there.hasWork(r) {

@@ -52,7 +52,7 @@ func (e *Engine) RecentRuns(_ context.Context, name string, before int64, limit 
 func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID string, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
 	cellID := ""
 	if name != "" {
-		c, err := e.findAny(name)
+		c, err := e.FindAny(name)
 		if err != nil {
 			return nil, 0, err
 		}

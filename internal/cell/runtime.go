@@ -13,11 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// runtimeNative is the runtime whose driver every engine has.
-const runtimeNative = "native"
-
 // Runtimes returns the names of the runtimes, the usual one first.
-func Runtimes() []string { return []string{runtimeNative, "gvisor", "microvm"} }
+func Runtimes() []string { return []string{api.RuntimeNative, "gvisor", "microvm"} }
 
 // available is implemented by drivers that need a program that may be missing.
 type available interface {
@@ -28,7 +25,7 @@ type available interface {
 // runtime returns the driver of a runtime; "" is native. There is no fallback to
 // another one.
 func (e *Engine) runtime(name string) (driver.Driver, error) {
-	if cmp.Or(name, runtimeNative) == runtimeNative {
+	if cmp.Or(name, api.RuntimeNative) == api.RuntimeNative {
 		return e.driver, nil
 	}
 	if !slices.Contains(Runtimes(), name) {

@@ -23,7 +23,7 @@ func (e *Engine) Turn(ctx context.Context, cell string) (*api.TurnInfo, error) {
 // Turns lists the turns of a cell, the oldest first. Turn 0 is the state before the
 // first run that takes turns.
 func (e *Engine) Turns(_ context.Context, cell string) (*api.TurnList, error) {
-	c, err := e.findAny(cell)
+	c, err := e.FindAny(cell)
 	if err != nil {
 		return nil, err
 	}

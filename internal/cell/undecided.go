@@ -1,10 +1,8 @@
 package cell
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,78 +14,11 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// decisionIn returns the decision about a run that is valid in a cell. A fork
-// decides for itself about inherited work; a decision to accept in the run's own
-// cell is valid in the fork, too.
-func decisionIn(c store.Cell, r store.Run) string {
-	if r.CellID == c.ID {
-		return r.Decision
-	}
-	if own := c.Inherited[r.ID]; own != "" {
-		return own
-	}
-	if keepsWork(r.Decision) {
-		return r.Decision
-	}
-	return pending
-}
-
-// keepsWork reports whether a decision keeps a run's work, or a part of it.
-func keepsWork(decision string) bool {
-	return decision == accepted || decision == superseded || decision == partial
-}
-
-// acceptedIn reports whether a cell has accepted a state as the run left it, or the
-// selected part of it.
-func acceptedIn(c store.Cell, r store.Run, state store.Checkpoint) bool {
-	decision := decisionIn(c, r)
-	if decision == partial {
-		return state.Kind == evidence.PartialState
-	}
-	return keepsWork(decision)
-}
-
-// undecidedIn reports whether a run that a cell contains is undecided: it has no
-// decision, or its work was undone and then brought back.
-func undecidedIn(c store.Cell, r store.Run) bool {
-	decision := decisionIn(c, r)
-	return decision == pending || isUndone(decision) && r.Before != r.After
-}
-
-// contained lists the finished runs whose work is part of a state, the newest
-// first: the runs that made it or one of its ancestors, inherited ones included,
-// and the cell's own runs that changed nothing.
-func contained(tx *store.Tx, c store.Cell, tip string) ([]store.Run, error) {
-	line, err := tx.Lineage(tip)
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]store.Run{}
-	states := map[string]bool{}
-	for _, chk := range line {
-		states[chk.ID] = true
-		if chk.RunID == "" {
-			continue
-		}
-		if found[chk.RunID], err = tx.Run(chk.RunID); err != nil {
-			return nil, err
-		}
-	}
-	own, err := tx.Runs(c.ID)
-	for _, r := range own {
-		if r.Before == r.After && states[r.After] {
-			found[r.ID] = r
-		}
-	}
-	runs := slices.SortedFunc(maps.Values(found), func(a, b store.Run) int { return cmp.Compare(b.Ord, a.Ord) })
-	return slices.DeleteFunc(runs, func(r store.Run) bool { return r.State != "done" }), err
-}
-
 // newestUndecided returns the run that accept and reject mean when none is named:
 // the newest undecided one whose work the head contains. Runs that changed nothing
 // count only where no other is undecided, and failed ones last.
 func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
-	runs, err := contained(tx, c, c.Head)
+	runs, err := home.Contained(tx, c, c.Head)
 	if err != nil {
 		return store.Run{}, err
 	}
@@ -100,7 +31,7 @@ func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
 		}
 		return 2
 	}
-	runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !undecidedIn(c, r) })
+	runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !home.UndecidedIn(c, r) })
 	if len(runs) == 0 {
 		return store.Run{}, store.ErrNotFound
 	}
@@ -117,12 +48,12 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 	if !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
-	runs, err := contained(tx, s.cell, s.head.ID)
+	runs, err := home.Contained(tx, s.cell, s.head.ID)
 	if err != nil {
 		return r, err
 	}
 	for _, r := range runs {
-		if d := decisionIn(s.cell, r); d == accepted || d == partial {
+		if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
 			return r, nil
 		}
 	}
@@ -145,44 +76,10 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	return s.e.FindRun(tx, s.cell, ref)
 }
 
-func isUndone(decision string) bool { return decision == restored || decision == rejected }
-
-// unacceptedStates lists the captured states in the lineage of tip that a cell has
-// not accepted, the newest first.
-func unacceptedStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
-	line, err := tx.Lineage(tip)
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Checkpoint
-	for _, state := range line {
-		waiting, err := unaccepted(tx, c, state)
-		if err != nil {
-			return nil, err
-		}
-		if waiting {
-			found = append(found, state)
-		}
-	}
-	return found, nil
-}
-
-// unaccepted reports whether a state was captured from a live cell, or has lost its
-// statement, and the cell has not accepted it. No run is known to have ended with
-// such a state, so no decision about a run covers it. A state that was applied
-// counts as accepted: earlier versions did not record it.
-func unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	if state.Kind != kindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == accepted {
-		return false, nil
-	}
-	applied, err := home.InLineage(tx, state.ID, c.Applied)
-	return !applied, err
-}
-
 // acceptStates records that the cell accepts the captured states among the
 // ancestors of tip. The caller stores the cell.
 func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
-	waiting, err := unacceptedStates(tx, s.cell, tip.ID)
+	waiting, err := home.UnacceptedStates(tx, s.cell, tip.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
@@ -200,13 +97,13 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 // Captured states are accepted as well. chosen is the accepted run or captured
 // state, tip the accepted state, and head the state of the cell afterwards.
 func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
-	runs, err := contained(tx, s.cell, tip.ID)
+	runs, err := home.Contained(tx, s.cell, tip.ID)
 	if err != nil {
 		return nil, err
 	}
 	var also []string
 	for _, r := range slices.Backward(runs) {
-		if r.ID == chosen || !undecidedIn(s.cell, r) {
+		if r.ID == chosen || !home.UndecidedIn(s.cell, r) {
 			continue
 		}
 		result := accepted

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -27,7 +28,7 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 		return res, nil
 	}
 	err := e.Store.View(func(tx *store.Tx) error {
-		cells, err := ordinaryCells(tx)
+		cells, err := home.OrdinaryCells(tx)
 		if err != nil {
 			return err
 		}

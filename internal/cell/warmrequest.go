@@ -13,7 +13,7 @@ import (
 
 // checkWarm refuses a request for a warm cell that its runtime cannot meet.
 func checkWarm(w *api.WarmRequest, runtime string) error {
-	native := cmp.Or(runtime, runtimeNative) == runtimeNative
+	native := cmp.Or(runtime, api.RuntimeNative) == api.RuntimeNative
 	switch {
 	case w == nil:
 		return nil

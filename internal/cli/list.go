@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -166,7 +165,7 @@ func liveRuntime(r *api.StatusResult) string {
 
 // cacheSetting is empty for a cell without caches, as most are.
 func cacheSetting(setting string) string {
-	if setting == cell.CacheOff {
+	if setting == api.CacheOff {
 		return ""
 	}
 	return quote.Line(setting)

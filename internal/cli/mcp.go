@@ -81,7 +81,7 @@ func (s *session) cellOf(ctx context.Context, e Engine, from string) (string, er
 		return "", err
 	}
 	if name == "" || below != "." {
-		res, err := initCell(ctx, s, e, api.InitRequest{From: dir, Runtime: "native", Sole: true})
+		res, err := initCell(ctx, s, e, api.InitRequest{From: dir, Runtime: api.RuntimeNative, Sole: true})
 		if err != nil {
 			return "", err
 		}

@@ -58,7 +58,7 @@ func configDir() string {
 }
 
 // caches returns the values of --cache.
-func caches() []string { return []string{cell.CacheOff, cell.CacheStandard} }
+func caches() []string { return []string{api.CacheOff, api.CacheStandard} }
 
 func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
 	f.StringVar(to, "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)

@@ -140,7 +140,7 @@ func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	if err != nil {
 		return err
 	}
-	res, err := initCell(ctx, t.session, e, api.InitRequest{From: dir, Runtime: "native", Sole: true, Settings: settings})
+	res, err := initCell(ctx, t.session, e, api.InitRequest{From: dir, Runtime: api.RuntimeNative, Sole: true, Settings: settings})
 	if err != nil {
 		return err
 	}

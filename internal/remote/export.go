@@ -111,7 +111,7 @@ func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if _, err := h.Init(ctx, api.InitRequest{Name: received, Empty: true, Backend: "clone", Runtime: "native"}); err != nil {
+	if _, err := h.Init(ctx, api.InitRequest{Name: received, Empty: true, Backend: "clone", Runtime: api.RuntimeNative}); err != nil {
 		return err
 	}
 	err = h.Receive(ctx, received, api.ReceiveRequest{Root: res.Root}, func() (io.ReadCloser, error) {

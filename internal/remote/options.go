@@ -41,7 +41,7 @@ func (e *Engine) settings(ctx context.Context, o api.RunOptions) (api.RunSetting
 
 // ofHost refuses options that name something of the daemon's host.
 func ofHost(o api.RunOptions) error {
-	if o.Runtime != "" && o.Runtime != "native" {
+	if o.Runtime != "" && o.Runtime != api.RuntimeNative {
 		return refuse("--runtime")
 	}
 	pins := len(o.Network.Resolve)

@@ -142,7 +142,7 @@ func Base(ctx context.Context, e Engine, dir string, build Maker, notes func(str
 		return "", err
 	}
 	if name == "" || below != "." {
-		res, err := build(ctx, api.InitRequest{From: dir, Runtime: "native", Sole: true})
+		res, err := build(ctx, api.InitRequest{From: dir, Runtime: api.RuntimeNative, Sole: true})
 		if err == nil {
 			return res.Cell, nil
 		}

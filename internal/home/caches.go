@@ -1,0 +1,54 @@
+package home
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// The shared caches are cells, so that the log, recover, verify, gc and df treat
+// them like every other: one for the home, and one for each source directory.
+// Nothing ever runs in them. No other cell can have their names, and only reading
+// verbs find them.
+const (
+	SourceCache = "cache" // the source kind of shared caches
+	CachePrefix = "cache:"
+	HomeCache   = CachePrefix + "home"
+)
+
+// AreaCache is the area of a cell's caches.
+const AreaCache = "cache"
+
+// IsShared reports whether a cell is a shared cache.
+func IsShared(c store.Cell) bool { return c.SourceKind == SourceCache }
+
+// OrdinaryCells returns the cells that are no shared caches, by name.
+func OrdinaryCells(tx *store.Tx) ([]store.Cell, error) {
+	cells, err := tx.Cells(false)
+	return slices.DeleteFunc(cells, IsShared), err
+}
+
+// FindAny looks up a cell or a shared cache, for verbs that only read.
+func (h *Home) FindAny(name string) (store.Cell, error) {
+	if !strings.HasPrefix(name, CachePrefix) {
+		return h.FindCell(name)
+	}
+	var c store.Cell
+	err := h.View(func(tx *store.Tx) (err error) {
+		c, err = tx.Cell(name)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return c, NoSharedCache(name)
+	}
+	return c, err
+}
+
+// NoSharedCache returns the error for a shared cache that does not exist.
+func NoSharedCache(name string) error {
+	return api.Missing("shared cache", quote.Arg(name), "`forkcell cache ls` shows them")
+}
