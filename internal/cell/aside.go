@@ -44,6 +44,9 @@ func (e *Engine) asideOf(tx *store.Tx, c store.Cell) (*aside, error) {
 	return &aside{rules}, nil
 }
 
+// maxMasks bounds the number of cells of which a maskMemo knows the runs.
+const maxMasks = 10_000
+
 // maskMemo keeps which runs of each cell masked control files. What has ended does not
 // change, so only the runs after it are read again.
 type maskMemo struct {
@@ -73,7 +76,7 @@ func (m *maskMemo) of(tx *store.Tx, cellID string) ([]store.Run, error) {
 	settled := slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.Ord > upTo })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cells == nil || len(m.cells) >= maxMemo {
+	if m.cells == nil || len(m.cells) >= maxMasks {
 		m.cells = map[string]knownMasks{}
 	}
 	m.cells[cellID] = knownMasks{upTo, settled}

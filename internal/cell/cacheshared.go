@@ -45,54 +45,6 @@ func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
 	return store.Checkpoint{}, store.ErrNotFound
 }
 
-// Caches lists the shared caches.
-func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
-	list := []api.SharedCache{}
-	err := e.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
-		if err != nil {
-			return err
-		}
-		for _, c := range slices.DeleteFunc(cells, func(c store.Cell) bool { return !home.IsShared(c) }) {
-			s, err := e.sharedInfo(tx, c)
-			if err != nil {
-				return err
-			}
-			list = append(list, s)
-		}
-		return nil
-	})
-	if errors.Is(err, store.ErrNotFound) && e.Store == nil {
-		return list, nil
-	}
-	return list, err
-}
-
-func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error) {
-	r, err := e.record(tx, c)
-	if err != nil {
-		return api.SharedCache{}, err
-	}
-	info := r.info
-	out := api.SharedCache{
-		Name: c.Name, Source: c.Source, Head: info.Head, Root: info.Root, Files: info.Files, Bytes: info.Bytes,
-		OwnBytes: info.OwnBytes, Layers: info.Layers,
-	}
-	list, err := tx.Statements(c.ID)
-	if err != nil || len(list) == 0 {
-		return out, err
-	}
-	env, err := e.Evidence.Envelope(list[len(list)-1].Seq)
-	if err != nil {
-		return out, err
-	}
-	out.UpdatedAt = env.Statement.Place().CreatedAt
-	if p, ok := env.Statement.Predicate.(*receipt.Change); ok {
-		out.From = p.Details[detailFromCell]
-	}
-	return out, nil
-}
-
 // RemoveCaches removes shared caches by their names, or all of them. Cells based on
 // one keep its files; new states do not get them.
 func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]string, error) {

@@ -8,8 +8,6 @@ package cell
 import (
 	"io"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/caller"
@@ -17,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/history"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/transfer"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -56,6 +55,7 @@ type Engine struct {
 	*home.Home
 	*transfer.Exchange
 	*history.History
+	*inventory.Inventory
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -67,12 +67,10 @@ type Engine struct {
 
 // shared is what the engines of one home have together.
 type shared struct {
-	history history.Kept
-	outputs runningOutputs
-	memos   memos
-	masks   maskMemo
-	keeps   atomic.Bool // see KeepRecords
-	listing sync.Mutex  // held while all records are read
+	history   history.Kept
+	outputs   runningOutputs
+	inventory inventory.Kept
+	masks     maskMemo
 }
 
 // New makes an Engine.
@@ -88,7 +86,7 @@ func New(c Config) *Engine {
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
 		lines: c.Lines, shared: &shared{},
 	}
-	e.Exchange, e.History = transfer.New(h, e), history.New(h, &e.shared.history)
+	e.Exchange, e.History, e.Inventory = transfer.New(h, e), history.New(h, &e.shared.history), inventory.New(h, &e.shared.inventory)
 	return e
 }
 
@@ -98,6 +96,7 @@ func (e *Engine) As(c caller.Caller) *Engine {
 	other.Home = e.Home.As(c)
 	other.Exchange = transfer.New(other.Home, &other)
 	other.History = history.New(other.Home, &e.shared.history)
+	other.Inventory = inventory.New(other.Home, &e.shared.inventory)
 	return &other
 }
 

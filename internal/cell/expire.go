@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -133,7 +134,7 @@ type present struct {
 
 // usedNow returns what the process that holds a cell knows of its use.
 func (e *Engine) usedNow(ctx context.Context, t timedCell) present {
-	action := onTimeout(t.settings)
+	action := inventory.OnTimeout(t.settings)
 	h, busy := e.Store.CellHolder(t.cell.ID)
 	switch {
 	case !busy:

@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
 	"github.com/forkcell/forkcell/receipt"
@@ -42,7 +43,7 @@ type expiry struct {
 
 func newExpiry(t timedCell, cause string, due time.Time) expiry {
 	return expiry{
-		CellID: t.cell.ID, Cause: cause, Action: onTimeout(t.settings), DueAt: due.UTC(), Settings: t.settings,
+		CellID: t.cell.ID, Cause: cause, Action: inventory.OnTimeout(t.settings), DueAt: due.UTC(), Settings: t.settings,
 		name: t.cell.Name, lastRun: t.lastRun.ID,
 	}
 }
@@ -65,7 +66,7 @@ func (x expiry) describe() api.Expiry {
 // holds reports whether a decision still fits the settings.
 func (x expiry) holds(now store.Settings) bool {
 	old := x.Settings
-	return now.TTL == old.TTL && now.IdleTimeout == old.IdleTimeout && onTimeout(now) == onTimeout(old) &&
+	return now.TTL == old.TTL && now.IdleTimeout == old.IdleTimeout && inventory.OnTimeout(now) == inventory.OnTimeout(old) &&
 		now.SetAt.Equal(old.SetAt) && now.Expired == old.Expired
 }
 

@@ -415,19 +415,11 @@ func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspac
 	res := &api.InitResult{
 		Cell: c.Name, CellID: c.ID, CheckpointID: base.ID, Root: base.Root(), MetaRoot: base.MetaRoot(), Source: c.Source,
 		MountAt: c.MountAt, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
-		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: leftOut(c), KeptByGit: append([]string{}, report.Kept...),
+		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: home.LeftOut(c), KeptByGit: append([]string{}, report.Kept...),
 		UnmappedIDs: []string{}, Notes: append([]string{}, report.Notes...), Timings: api.InitTimings{ImportUS: importUS},
 	}
 	for _, o := range report.Owners {
 		res.UnmappedIDs = append(res.UnmappedIDs, fmt.Sprintf("%d:%d (%d entries, e.g. %s)", o.UID, o.GID, o.Count, quote.Path(o.Example)))
 	}
 	return res
-}
-
-func leftOut(c store.Cell) []api.LeftOut {
-	out := []api.LeftOut{}
-	for _, l := range c.LeftOut {
-		out = append(out, api.LeftOut{Path: string(l.Path), Rule: l.Rule})
-	}
-	return out
 }

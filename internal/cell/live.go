@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
@@ -202,11 +201,11 @@ func notStarted(c store.Cell, run string) error {
 
 // notRunning returns the error for a reading verb about a cell that is not live.
 func (e *Engine) notRunning(c store.Cell) error {
-	left, err := e.abandonedIn(c.ID)
+	run, err := e.Abandoned(c.ID)
 	if err != nil {
 		return err
 	}
-	if run := left[c.ID]; run != "" {
+	if run != "" {
 		return api.Refusef(api.CodeNotStarted, "`forkcell start "+c.Name+"` finishes it and starts the cell again",
 			"cell %s is not started: the process of its run %s has died, and the run is unfinished", c.Name, run)
 	}
@@ -241,40 +240,4 @@ func (e *Engine) SettleDead(ctx context.Context, c store.Cell) (run string, err 
 	}
 	s.release()
 	return run, nil
-}
-
-// liveInfo describes a live cell for status. It leaves out what the supervisor does
-// not answer in time.
-func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api.LiveInfo {
-	h, ok := e.Supervisor(c)
-	if !ok {
-		return nil
-	}
-	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.Socket(c), Sessions: []api.SessionInfo{}}
-	_ = e.Store.View(func(tx *store.Tx) error {
-		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
-			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, api.RuntimeNative)
-			showWarm(info, runs[len(runs)-1])
-		}
-		return nil
-	})
-	if !sessions {
-		return info
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	list, _ := e.Client(c).Sessions(ctx)
-	info.Sessions = append(info.Sessions, list...)
-	return info
-}
-
-// showWarm describes a template or a branch.
-func showWarm(info *api.LiveInfo, r store.Run) {
-	info.Template, info.Degraded = r.Template, r.Degraded
-	if r.Branch != nil {
-		info.Branch = &api.BranchOrigin{}
-		if err := json.Unmarshal(r.Branch, info.Branch); err != nil {
-			info.Branch = nil
-		}
-	}
 }

@@ -105,7 +105,7 @@ func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, 
 	if err != nil {
 		return false, err
 	}
-	info := e.liveInfo(ctx, c, false)
+	info := e.LiveInfo(ctx, c, false)
 	if info == nil || !strings.HasPrefix(info.RunID, run) {
 		return false, nil
 	}

@@ -37,9 +37,8 @@ const (
 // kindPromoted is the kind of a state that a promotion made.
 const kindPromoted = "promote"
 
-// Details of the statement about a promotion.
+// Further details of the statement about a promotion.
 const (
-	detailFromCell       = "from_cell"
 	detailFromCellID     = "from_cell_id"
 	detailFromCheckpoint = "from_checkpoint"
 	detailFromRoot       = "from_root"

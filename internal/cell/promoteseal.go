@@ -134,7 +134,7 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 		return err
 	}
 	return p.e.Evidence.Change(tx, s.cell, s.next, receipt.OpPromote, map[string]string{
-		detailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
+		home.DetailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
 		detailFromRoot: p.head.Areas[home.AreaCache].Root,
 		detailFiles:    strconv.FormatInt(s.result.Files, 10), detailBytes: strconv.FormatInt(s.result.Bytes, 10),
 	})

@@ -53,7 +53,7 @@ func (e *Engine) liveLog(ctx context.Context, c store.Cell, id string, stderr, f
 	if stderr {
 		out, errs = errs, out
 	}
-	if info := e.liveInfo(ctx, c, false); info != nil && info.RunID == id {
+	if info := e.LiveInfo(ctx, c, false); info != nil && info.RunID == id {
 		_, _ = w.Write(nil)
 		_, err := e.FollowLogs(ctx, c.Name, id, follow, out, errs)
 		return err

@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,15 +91,4 @@ func checkTimeLimit(name string, d time.Duration) error {
 		return api.Usagef("", "%s must be from %s to %s", name, minTimeLimit, maxTimeLimit)
 	}
 	return nil
-}
-
-func onTimeout(s store.Settings) string { return cmp.Or(s.OnTimeout, api.OnTimeoutStop) }
-
-// showSettings adds the settings of a cell to its description.
-func showSettings(tx *store.Tx, info *api.CellInfo) error {
-	s, err := tx.Settings(info.CellID)
-	info.Labels, info.OnTimeout = map[string]string{}, onTimeout(s)
-	maps.Copy(info.Labels, s.Labels)
-	info.TTL, info.IdleTimeout = api.Duration(s.TTL), api.Duration(s.IdleTimeout)
-	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -31,22 +32,7 @@ func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellIn
 	if err != nil {
 		return nil, err
 	}
-	left, err := e.abandonedIn(c.ID)
-	if err != nil {
-		return nil, err
-	}
-	var info api.CellInfo
-	err = e.Store.View(func(tx *store.Tx) error {
-		if c, err = tx.CellByID(c.ID); err != nil {
-			return err
-		}
-		r, err := e.record(tx, c)
-		if err == nil {
-			info = e.present(r, left)
-		}
-		return err
-	})
-	return &info, err
+	return e.Describe(c.ID)
 }
 
 // updateHeld changes a cell that no other process works on.
@@ -182,7 +168,7 @@ func settingChanges(before, after store.Settings) (list []string) {
 	limit("ttl", before.TTL, after.TTL)
 	limit("idle timeout", before.IdleTimeout, after.IdleTimeout)
 	if before.OnTimeout != after.OnTimeout {
-		list = append(list, "on timeout "+onTimeout(after))
+		list = append(list, "on timeout "+inventory.OnTimeout(after))
 	}
 	return list
 }

@@ -23,6 +23,9 @@ const (
 // AreaCache is the area of a cell's caches.
 const AreaCache = "cache"
 
+// DetailFromCell has the name of the promoted cell, in the statement about a promotion.
+const DetailFromCell = "from_cell"
+
 // IsShared reports whether a cell is a shared cache.
 func IsShared(c store.Cell) bool { return c.SourceKind == SourceCache }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // Recordable returns argv as it may be recorded: without secrets, every byte as text.
@@ -20,4 +21,13 @@ func Recordable(argv []string) []string {
 // PathNote returns a note about a path.
 func PathNote(path, text string) api.PathNote {
 	return api.PathNote{Path: path, PathBase64: quote.Base64(path), Note: text}
+}
+
+// LeftOut lists the paths that a cell leaves out, with the rule for each.
+func LeftOut(c store.Cell) []api.LeftOut {
+	out := []api.LeftOut{}
+	for _, l := range c.LeftOut {
+		out = append(out, api.LeftOut{Path: string(l.Path), Rule: l.Rule})
+	}
+	return out
 }

@@ -36,6 +36,7 @@ func layers() [][]string {
 		{"internal/cell"},
 		{"internal/history"},
 		{"internal/transfer"},
+		{"internal/inventory"},
 		{"internal/home"},
 		{"internal/evidence", "internal/caller"},
 		{"internal/gateway", "internal/supervise"},

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/token"
 	"github.com/forkcell/forkcell/internal/warm"
 )
@@ -64,7 +64,7 @@ func (s *Server) branch(ctx context.Context, c *call, in *moveInput[api.BranchBo
 	if req.Settings, err = cellSettings(b.CellSettings); err != nil {
 		return nil, err
 	}
-	var saved *cell.LiveCell
+	var saved *inventory.LiveCell
 	if b.From != "" {
 		if saved, err = savedCell(ctx, c, &req); err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (s *Server) branch(ctx context.Context, c *call, in *moveInput[api.BranchBo
 // savedCell returns what branches of a checkpoint will use. From then on the request has
 // the id of the checkpoint: a name could be given to another one meanwhile. What only an
 // operator could give to the run that was saved ended with that run for other callers.
-func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*cell.LiveCell, error) {
+func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*inventory.LiveCell, error) {
 	saved, err := c.engine.SavedCell(ctx, req.Cell, req.From)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*cell.Live
 // acquireBranch takes the cells of a branch out of the quotas. Each has the limits of
 // the branched cell, which saved has if it is a checkpoint, or narrower ones. After the
 // branch release is called: the cells themselves count as long as they are live.
-func (s *Server) acquireBranch(ctx context.Context, c *call, req api.BranchRequest, saved *cell.LiveCell) (release func(), err error) {
+func (s *Server) acquireBranch(ctx context.Context, c *call, req api.BranchRequest, saved *inventory.LiveCell) (release func(), err error) {
 	if err := s.roomOnDisk(ctx, c); err != nil {
 		return nil, err
 	}

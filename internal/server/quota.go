@@ -11,12 +11,13 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
 // consumer knows what cells use, for quotas.
 type consumer interface {
-	LiveCells(ctx context.Context) ([]cell.LiveCell, error)
+	LiveCells(ctx context.Context) ([]inventory.LiveCell, error)
 	OwnBytes(ctx context.Context) (int64, error)
 	PausedCell(ctx context.Context, name string) (*cell.SavedCell, error)
 	PauseWrites(ctx context.Context, name string) (bool, error)
@@ -159,7 +160,7 @@ func (s *starting) begin(names []string, free func()) (end func()) {
 // live returns what live cells use, all of them and those that the caller started, and
 // the one with a name, or nil. Those that are being started are left out. The caller
 // holds starting.mu.
-func (s *Server) live(ctx context.Context, c *call, name string) (whole, own token.Amount, known *cell.LiveCell, err error) {
+func (s *Server) live(ctx context.Context, c *call, name string) (whole, own token.Amount, known *inventory.LiveCell, err error) {
 	cells, err := s.actFor(&call{}, nil, nil).LiveCells(ctx)
 	for _, l := range cells {
 		if l.Cell == name {

@@ -1,14 +1,14 @@
-package cell
+package inventory
 
 import "github.com/forkcell/forkcell/internal/store"
 
 // keep returns a value that read computes from the database alone. If the engine keeps
 // records, it computes the value once for each version of the database.
-func keep[T any](e *Engine, m *memo[store.Version, T], key string, read func() (T, error)) (T, error) {
-	if !e.shared.keeps.Load() { // see KeepRecords
+func keep[T any](inv *Inventory, m *memo[store.Version, T], key string, read func() (T, error)) (T, error) {
+	if !inv.kept.records.Load() { // see KeepRecords
 		return read()
 	}
-	version := e.Store.Version()
+	version := inv.Store.Version()
 	if !version.Known() {
 		return read()
 	}

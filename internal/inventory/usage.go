@@ -1,4 +1,4 @@
-package cell
+package inventory
 
 import (
 	"context"
@@ -22,21 +22,21 @@ const (
 // Usage returns what the cells use whose names have a prefix and that the caller may
 // know of, and the sum. Like every reading verb it takes no lock. The processor time of
 // a live cell whose supervisor does not answer is left out.
-func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
+func (inv *Inventory) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
 	res := &api.UsageResult{Cells: []api.CellUsage{}}
-	if e.Store == nil {
+	if inv.Store == nil {
 		return res, nil
 	}
-	err := e.Store.View(func(tx *store.Tx) error {
+	err := inv.Store.View(func(tx *store.Tx) error {
 		cells, err := home.OrdinaryCells(tx)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if !strings.HasPrefix(c.Name, prefix) || !e.Caller.MaySee(c.Name) {
+			if !strings.HasPrefix(c.Name, prefix) || !inv.Caller.MaySee(c.Name) {
 				continue
 			}
-			u, err := e.cellUsage(tx, c)
+			u, err := inv.cellUsage(tx, c)
 			if err != nil {
 				return err
 			}
@@ -47,14 +47,14 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 	if err != nil {
 		return nil, err
 	}
-	e.askSupervisors(ctx, res.Cells)
+	inv.askSupervisors(ctx, res.Cells)
 	for _, u := range res.Cells {
 		res.Total = res.Total.Plus(u.Consumption)
 	}
 	return res, nil
 }
 
-func (e *Engine) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
+func (inv *Inventory) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
 	u := api.CellUsage{Cell: c.Name, Name: c.Name, CellID: c.ID}
 	states, err := tx.Checkpoints(c.ID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
 		return u, err
 	}
 	u.Checkpoints, u.OwnBytes = len(states), ownBytes(states)
-	u.State = e.state(c, slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.State == "done" }))
+	u.State = inv.state(c, slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.State == "done" }))
 	for _, r := range runs {
 		switch {
 		case r.State == "done":
@@ -97,7 +97,7 @@ func addRun(u *api.CellUsage, r store.Run) {
 }
 
 // askSupervisors adds the processor time of live cells.
-func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
+func (inv *Inventory) askSupervisors(ctx context.Context, cells []api.CellUsage) {
 	ctx, cancel := context.WithTimeout(ctx, usageWait)
 	defer cancel()
 	slots := make(chan struct{}, usageCalls)
@@ -110,7 +110,7 @@ func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			state, err := e.Client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
+			state, err := inv.Client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
 			if err == nil && state.Usage.CPUMicros > 0 {
 				u.CPUUS += state.Usage.CPUMicros
 			}

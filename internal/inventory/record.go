@@ -1,4 +1,4 @@
-package cell
+package inventory
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ type cellRecord struct {
 }
 
 // record reads what the database has about a cell.
-func (e *Engine) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
+func (inv *Inventory) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
 		return nil, err
@@ -41,10 +41,10 @@ func (e *Engine) record(tx *store.Tx, c store.Cell) (*cellRecord, error) {
 	if err := showSettings(tx, &r.info); err != nil {
 		return nil, err
 	}
-	if r.info.OwnBytes, err = e.ownBytes(tx, c, r.history); err != nil {
+	if r.info.OwnBytes, err = inv.ownBytes(tx, c, r.history); err != nil {
 		return nil, err
 	}
-	if depth, err := e.Workspace.Depth(head.Layer); err == nil {
+	if depth, err := inv.Workspace.Depth(head.Layer); err == nil {
 		r.info.Layers = depth
 	}
 	if c.ForkedCell != "" {
@@ -71,20 +71,42 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 }
 
 // present describes a cell as it is now for the caller.
-func (e *Engine) present(r *cellRecord, left abandonedWork) api.CellInfo {
+func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
 	info := r.info
-	info.State = e.state(r.cell, r.running)
-	if e.Caller.MaySee(r.forkedFrom) {
+	info.State = inv.state(r.cell, r.running)
+	if inv.Caller.MaySee(r.forkedFrom) {
 		info.ForkedFrom = r.forkedFrom
 	}
 	left.show(r, &info)
 	return info
 }
 
+// Describe describes a cell, by its id.
+func (inv *Inventory) Describe(id string) (*api.CellInfo, error) {
+	left, err := inv.abandoned(id)
+	if err != nil {
+		return nil, err
+	}
+	var r *cellRecord
+	err = inv.Store.View(func(tx *store.Tx) error {
+		c, err := tx.CellByID(id)
+		if err != nil {
+			return err
+		}
+		r, err = inv.record(tx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	info := inv.present(r, left)
+	return &info, nil
+}
+
 // state returns whether a process works on a cell with the given unfinished runs. It
 // does not look for unfinished work.
-func (e *Engine) state(c store.Cell, running []store.Run) string {
-	h, busy := e.Store.CellHolder(c.ID)
+func (inv *Inventory) state(c store.Cell, running []store.Run) string {
+	h, busy := inv.Store.CellHolder(c.ID)
 	switch {
 	case !busy && c.Paused != nil:
 		return api.StatePaused
@@ -127,8 +149,8 @@ func ownBytes(states []store.Checkpoint) (total int64) {
 }
 
 // ownBytes returns the disk space of a cell's own states.
-func (e *Engine) ownBytes(tx *store.Tx, c store.Cell, h store.History) (int64, error) {
-	return e.shared.memos.ownBytes.get(c.ID, memoStamp{history: h}, func() (int64, error) {
+func (inv *Inventory) ownBytes(tx *store.Tx, c store.Cell, h store.History) (int64, error) {
+	return inv.kept.memos.ownBytes.get(c.ID, memoStamp{history: h}, func() (int64, error) {
 		own, err := tx.Checkpoints(c.ID)
 		return ownBytes(own), err
 	})

@@ -1,4 +1,4 @@
-package cell
+package inventory
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 
 // Disk returns the disk space of a cell, or of all cells and the home. It uses the
 // sizes recorded when the layers were sealed.
-func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
+func (inv *Inventory) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
 	res := &api.DiskResult{Cells: []api.CellDisk{}}
 	if cell != "" {
-		if _, err := e.FindAny(cell); err != nil {
+		if _, err := inv.FindAny(cell); err != nil {
 			return nil, err
 		}
 	}
-	if e.Store == nil {
+	if inv.Store == nil {
 		return res, nil
 	}
-	cells, layers, kept, err := e.layersByCell()
+	cells, layers, kept, err := inv.layersByCell()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 		if cell != "" && c.Name != cell {
 			continue
 		}
-		d, err := e.cellDisk(c.Name, layers[i], users)
+		d, err := inv.cellDisk(c.Name, layers[i], users)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 	if cell != "" {
 		return res, nil
 	}
-	if res.Home, err = e.Workspace.DiskUsage(ctx); err != nil {
+	if res.Home, err = inv.Workspace.DiskUsage(ctx); err != nil {
 		return nil, err
 	}
 	res.TotalBytes = 0
@@ -67,8 +67,8 @@ const areaMemory = "memory"
 
 // layersByCell lists the cells, and for each the layers that its states need and the size
 // of the memory that it keeps.
-func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, kept []int64, err error) {
-	err = e.Store.View(func(tx *store.Tx) error {
+func (inv *Inventory) layersByCell() (cells []store.Cell, layers []map[string]bool, kept []int64, err error) {
+	err = inv.Store.View(func(tx *store.Tx) error {
 		if cells, err = tx.Cells(false); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, k
 				return err
 			}
 			set := map[string]bool{}
-			memory, err := e.pausedBytes(c)
+			memory, err := inv.PausedBytes(c)
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, k
 				if at.Freed {
 					continue
 				}
-				chain, err := e.Workspace.Chain(at.Layer)
+				chain, err := inv.Workspace.Chain(at.Layer)
 				if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
 					return home.LayerError(at, err)
 				}
@@ -111,14 +111,14 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, k
 	return cells, layers, kept, err
 }
 
-func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (api.CellDisk, error) {
+func (inv *Inventory) cellDisk(name string, layers map[string]bool, users map[string]int) (api.CellDisk, error) {
 	d := api.CellDisk{Cell: name, Areas: map[string]int64{}}
-	caches, err := e.cacheLayers(layers)
+	caches, err := inv.cacheLayers(layers)
 	if err != nil {
 		return d, err
 	}
 	for l := range layers {
-		info, err := e.Workspace.Info(l)
+		info, err := inv.Workspace.Info(l)
 		if errors.Is(err, workspace.ErrNoLayer) {
 			continue
 		}
@@ -143,10 +143,10 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 
 // cacheLayers returns those layers of a cell that belong to the shared cache under
 // its caches.
-func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
+func (inv *Inventory) cacheLayers(layers map[string]bool) (map[string]bool, error) {
 	caches := map[string]bool{}
 	for l := range layers {
-		info, err := e.Workspace.Info(l)
+		info, err := inv.Workspace.Info(l)
 		if errors.Is(err, workspace.ErrNoLayer) {
 			continue
 		}
@@ -154,7 +154,7 @@ func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
 			return nil, err
 		}
 		for _, b := range info.Bases() {
-			chain, err := e.Workspace.Chain(b.Layer)
+			chain, err := inv.Workspace.Chain(b.Layer)
 			if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
 				return nil, err
 			}

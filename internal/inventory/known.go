@@ -1,4 +1,4 @@
-package cell
+package inventory
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // KnownNames lists the names of cells and receipts, and the states and runs of one
 // cell, newest first. Names that cannot be read are left out.
-func (e *Engine) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
-	_ = e.View(func(tx *store.Tx) error {
+func (inv *Inventory) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
+	_ = inv.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err

@@ -1,0 +1,113 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/memory"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// LiveCell is a live cell, who started it, and its limits; 0 is none.
+type LiveCell struct {
+	Cell, Actor string
+	Memory      int64 // bytes
+	CPUs        int64 // thousandths of a processor
+}
+
+// LiveCells returns the live cells of the home, whoever started them.
+func (inv *Inventory) LiveCells(context.Context) (live []LiveCell, err error) {
+	if inv.Store == nil {
+		return nil, nil
+	}
+	err = inv.Store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			if _, is := inv.Supervisor(c); !is {
+				continue
+			}
+			runs, err := tx.UnfinishedRuns(c.ID)
+			if err != nil {
+				return err
+			}
+			for _, r := range runs {
+				live = append(live, LiveCell{Cell: c.Name, Actor: r.Actor, Memory: r.Memory, CPUs: r.CPUsMilli})
+			}
+		}
+		return nil
+	})
+	return live, err
+}
+
+// OwnBytes returns the disk space of the states of all cells that the caller may know
+// of, and of the memory of those that are paused. Sizes of states are those that were recorded when the states were sealed, and are added up
+// again only for cells that have changed.
+func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
+	if inv.Store == nil {
+		return 0, nil
+	}
+	err = inv.Store.View(func(tx *store.Tx) error {
+		cells, err := home.OrdinaryCells(tx)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			if !inv.Caller.MaySee(c.Name) {
+				continue
+			}
+			history, err := tx.History(c.ID)
+			if err != nil {
+				return err
+			}
+			own, err := inv.ownBytes(tx, c, history)
+			if err != nil {
+				return err
+			}
+			paused, err := inv.PausedBytes(c)
+			if err != nil {
+				return err
+			}
+			total += own + paused
+		}
+		return nil
+	})
+	return total, err
+}
+
+// PausedBytes returns the disk space of what a cell is paused with, if it is. That of a
+// cell that is being resumed is about to be freed.
+func (inv *Inventory) PausedBytes(c store.Cell) (int64, error) {
+	if c.Paused == nil {
+		return 0, nil
+	}
+	if _, resumed := inv.Supervisor(c); resumed {
+		return 0, nil
+	}
+	n, err := inv.Images().Image(memory.Paused(c.Paused.RunID)).Size()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // it has just been resumed, or is lost
+	}
+	return n, err
+}
+
+// PauseWrites reports whether a pause of a live cell writes the memory of its processes
+// to the disk.
+func (inv *Inventory) PauseWrites(_ context.Context, name string) (bool, error) {
+	c, err := inv.FindCell(name)
+	if err != nil {
+		return false, err
+	}
+	runs, err := inv.UnfinishedRuns(c)
+	for _, r := range runs {
+		if r.Runtime != "" && r.Runtime != api.RuntimeNative {
+			return true, err
+		}
+	}
+	return false, err
+}
