@@ -32,4 +32,9 @@ func TestFirstProcessStartsEarly(t *testing.T) {
 			t.Errorf("%s is initialised in every first process", late)
 		}
 	}
+	// Packages are initialised in the order of their paths, as far as those are ready that
+	// they import. Nothing that the first process imports is later than this one.
+	if last := names[len(names)-1]; last != "golang.org/x/sys/unix" {
+		t.Errorf("%d packages are initialised in every first process, the last one is %s", len(names), last)
+	}
 }

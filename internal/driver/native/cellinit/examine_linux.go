@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 	"syscall"
 
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
@@ -105,7 +105,7 @@ func readClock() error {
 
 func connectTo(socket string) error {
 	// By the descriptor of its directory: a socket's name must be short.
-	dir, err := unix.Open(filepath.Dir(socket), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := unix.Open(path.Dir(socket), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func connectTo(socket string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(socket))})
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir, path.Base(socket))})
 }
 
 func coveredProc() error {

@@ -17,6 +17,7 @@ import (
 type executor struct {
 	c       *protocol.Conn
 	orders  chan *protocol.Order
+	reading sync.Once // starts what reads orders in the background
 	without protocol.Without
 	// template means that the parent wants to know of every process that ends.
 	template bool
@@ -51,23 +52,32 @@ func newExecutor(c *protocol.Conn, off protocol.Without, template bool, b *broke
 
 // serve executes orders until the cell ends.
 func (e *executor) serve() {
-	go e.readOrders()
 	if e.broker != nil {
 		go e.broker.serve()
 	}
+	// The order of a run is there already. It is not read by another thread, which would
+	// have to be started before the command.
+	e.do(e.readOrder())
 	for o := range e.orders {
-		if o.Open != nil {
-			e.report(o.Open.ID, e.open(o.Open))
-			continue
-		}
-		err := e.start(o.Exec)
-		e.report(o.Exec.ID, err)
-		switch {
-		case o.Exec.Last && err != nil:
-			os.Exit(1)
-		case o.Exec.Last:
-			e.reap()
-		}
+		e.do(o)
+	}
+}
+
+// do carries out an order. From the first one on, another thread reads the next ones.
+func (e *executor) do(o *protocol.Order) {
+	defer e.reading.Do(e.readInBackground)
+	if o.Open != nil {
+		e.report(o.Open.ID, e.open(o.Open))
+		return
+	}
+	err := e.start(o.Exec)
+	e.report(o.Exec.ID, err)
+	switch {
+	case o.Exec.Last && err != nil:
+		os.Exit(1)
+	case o.Exec.Last:
+		e.reading.Do(e.readInBackground)
+		e.reap()
 	}
 }
 
@@ -108,21 +118,30 @@ func (e *executor) report(id int, err error) {
 	}
 }
 
-// readOrders receives orders, and ends the cell when the parent is gone.
-func (e *executor) readOrders() {
+func (e *executor) readInBackground() {
+	go func() {
+		for {
+			e.orders <- e.readOrder()
+		}
+	}()
+}
+
+// readOrder receives orders until there is one for the main thread. It ends the cell
+// when the parent is gone.
+func (e *executor) readOrder() *protocol.Order {
 	for {
 		var o protocol.Order
 		if _, err := e.c.Read(&o); err != nil {
 			os.Exit(1)
-		}
-		if o.Exec != nil || o.Open != nil {
-			e.orders <- &o
 		}
 		if o.Signal > 0 {
 			e.signal(o.To, unix.Signal(o.Signal))
 		}
 		if o.Answer != nil && e.broker != nil {
 			e.broker.answers <- *o.Answer
+		}
+		if o.Exec != nil || o.Open != nil {
+			return &o
 		}
 	}
 }

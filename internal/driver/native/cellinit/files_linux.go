@@ -3,6 +3,7 @@ package cellinit
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"golang.org/x/sys/unix"
@@ -68,4 +69,30 @@ func unpack(dir, from int, f protocol.File) error {
 		left -= int64(n)
 	}
 	return nil
+}
+
+// readFile reads a file of /proc. Package os would first make what it needs to wait for
+// pipes and sockets, which this process has no use for.
+func readFile(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	text := make([]byte, 0, 8<<10)
+	for {
+		if len(text) == cap(text) {
+			text = slices.Grow(text, cap(text))
+		}
+		n, err := unix.Read(fd, text[len(text):cap(text)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return text, nil
+		default:
+			text = text[:len(text)+n]
+		}
+	}
 }

@@ -245,7 +245,7 @@ func plainOOM(w protocol.Without) error {
 		return nil
 	}
 	const file = "/proc/self/oom_score_adj"
-	text, err := os.ReadFile(file)
+	text, err := readFile(file)
 	if err != nil {
 		return err
 	}

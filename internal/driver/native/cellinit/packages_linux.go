@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
@@ -141,7 +141,7 @@ func packageOrder(call *protocol.PackageCall, streams []int) (*protocol.ExecOrde
 		}
 	}
 	workdir := string(call.Workdir)
-	if !filepath.IsAbs(workdir) || strings.IndexByte(workdir, 0) >= 0 {
+	if !path.IsAbs(workdir) || strings.IndexByte(workdir, 0) >= 0 {
 		return nil, unix.EINVAL
 	}
 	manager, ok := packages.Find(string(call.Args[0]))
@@ -159,11 +159,11 @@ func packageOrder(call *protocol.PackageCall, streams []int) (*protocol.ExecOrde
 // rootProgram returns the path of a package manager. Only root may be able to change
 // the file and the directories above it. It may be a link to a file beside it.
 func rootProgram(m packages.Manager) (string, error) {
-	for _, path := range m.Paths {
-		if link, err := os.Readlink(path); err == nil && link == filepath.Base(link) {
-			path = filepath.Join(filepath.Dir(path), link)
+	for _, file := range m.Paths {
+		if link, err := os.Readlink(file); err == nil && link == path.Base(link) {
+			file = path.Join(path.Dir(file), link)
 		}
-		for at := path; ; at = filepath.Dir(at) {
+		for at := file; ; at = path.Dir(at) {
 			var st unix.Stat_t
 			err := unix.Lstat(at, &st)
 			if isMissing(err) {
@@ -177,7 +177,7 @@ func rootProgram(m packages.Manager) (string, error) {
 				return "", fmt.Errorf("%s: others than root can change %s", m.Name, at)
 			}
 			if at == "/" {
-				return path, nil
+				return file, nil
 			}
 		}
 	}

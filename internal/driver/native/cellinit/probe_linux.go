@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 )
 
 // Names in a probe's lower directory.
@@ -16,10 +16,10 @@ const (
 
 // tryOverlay does, as the sandbox user, what runs do to their workspace.
 func tryOverlay(dir string) error {
-	if err := os.Remove(filepath.Join(dir, ProbeDeleted)); err != nil {
+	if err := os.Remove(path.Join(dir, ProbeDeleted)); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	replaced := filepath.Join(dir, ProbeReplaced)
+	replaced := path.Join(dir, ProbeReplaced)
 	if err := os.RemoveAll(replaced); err != nil {
 		return fmt.Errorf("delete directory: %w", err)
 	}
@@ -33,7 +33,7 @@ func tryOverlay(dir string) error {
 	if len(names) != 0 {
 		return errors.New("a new directory shows the deleted one's files")
 	}
-	f, err := os.OpenFile(filepath.Join(dir, ProbeKept), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(path.Join(dir, ProbeKept), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return fmt.Errorf("copy up: %w", err)
 	}

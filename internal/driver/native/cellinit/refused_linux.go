@@ -2,7 +2,6 @@ package cellinit
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -15,8 +14,8 @@ func refusedAttempts() int64 { return RefusedAttempts("/proc/self/net") }
 
 // RefusedAttempts counts the same for the network namespace of a directory of /proc.
 func RefusedAttempts(net string) int64 {
-	four, _ := os.ReadFile(net + "/snmp")
-	six, _ := os.ReadFile(net + "/snmp6")
+	four, _ := readFile(net + "/snmp")
+	six, _ := readFile(net + "/snmp6")
 	return counter4(four, "Ip:", "OutNoRoutes") + counter4(four, "Udp:", "NoPorts") +
 		counter6(six, "Ip6OutNoRoutes") + counter6(six, "Udp6NoPorts")
 }

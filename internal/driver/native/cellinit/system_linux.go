@@ -223,22 +223,9 @@ func (r *rootfs) readMounts() (err error) {
 			return err
 		}
 	}
-	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	text, err := readFile("/proc/self/mountinfo")
 	if err != nil {
 		return fmt.Errorf("read mounts: %w", err)
-	}
-	defer unix.Close(fd)
-	var text []byte
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := unix.Read(fd, buf)
-		if err != nil {
-			return fmt.Errorf("read mounts: %w", err)
-		}
-		if n == 0 {
-			break
-		}
-		text = append(text, buf[:n]...)
 	}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 4 {
