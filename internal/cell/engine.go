@@ -86,7 +86,7 @@ func New(c Config) *Engine {
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
 		lines: c.Lines, shared: &shared{},
 	}
-	e.Exchange, e.History, e.Inventory = transfer.New(h, e), history.New(h, &e.shared.history), inventory.New(h, &e.shared.inventory)
+	e.compose()
 	return e
 }
 
@@ -94,10 +94,15 @@ func New(c Config) *Engine {
 func (e *Engine) As(c caller.Caller) *Engine {
 	other := *e
 	other.Home = e.Home.As(c)
-	other.Exchange = transfer.New(other.Home, &other)
-	other.History = history.New(other.Home, &e.shared.history)
-	other.Inventory = inventory.New(other.Home, &e.shared.inventory)
+	other.compose()
 	return &other
+}
+
+// compose makes the parts of the engine that only need its home.
+func (e *Engine) compose() {
+	e.Exchange = transfer.New(e.Home, e)
+	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
+	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
 }
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }

@@ -261,7 +261,7 @@ func (e *Engine) scoreOf(judge *receipt.Run, whole bool) (*float64, error) {
 		end, cut, err := e.Store.BlobEnd(judge.Logs[i].SHA256, score.MaxLine)
 		return score.OfEnd(end, cut), err
 	}
-	log, err := e.openLog(judge.Logs[i].SHA256)
+	log, err := e.OpenLog(judge.Logs[i].SHA256)
 	if err != nil {
 		return nil, err
 	}

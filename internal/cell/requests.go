@@ -77,23 +77,6 @@ func (e *Engine) ForgetRequest(_ context.Context, id string) error {
 	return e.Store.Update(func(tx *store.Tx) error { return tx.DropRequest(id) })
 }
 
-// RequestEffects returns what a request did, from the signed statements.
-func (e *Engine) RequestEffects(_ context.Context, id string) (entries []api.LogEntry, err error) {
-	var effects []store.Statement
-	err = e.View(func(tx *store.Tx) (err error) {
-		effects, err = tx.Effects(id)
-		return err
-	})
-	for _, st := range effects {
-		entry, err := e.logEntry(st)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, entry)
-	}
-	return entries, err
-}
-
 // Settle finishes or undoes the work that a dead process left in a cell.
 func (e *Engine) Settle(ctx context.Context, name string) error {
 	s, err := e.hold(ctx, name, "settle", 0)

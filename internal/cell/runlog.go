@@ -38,7 +38,7 @@ func (e *Engine) RunLog(ctx context.Context, id string, stderr, follow bool, w i
 	if stderr {
 		digest = r.Stderr
 	}
-	f, err := e.openLog(digest)
+	f, err := e.OpenLog(digest)
 	if err != nil {
 		return err
 	}

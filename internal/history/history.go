@@ -1,17 +1,19 @@
-// Package history answers what happened in a home: receipts and their verification,
-// decisions, keys, events, the journal of requests, and what a policy would have to
-// allow.
+// Package history answers what happened in a home: the log and the runs of cells,
+// receipts and their verification, decisions, keys, events, the journal of requests, and
+// what a policy would have to allow.
 package history
 
 import (
 	"github.com/forkcell/forkcell/internal/eventquery"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/inventory"
 )
 
 // History carries out the verbs that show what happened.
 type History struct {
 	*home.Home
-	kept *Kept
+	cells *inventory.Inventory
+	kept  *Kept
 }
 
 // Kept is what the histories of one home keep together, whoever calls. The zero value
@@ -23,4 +25,6 @@ type Kept struct {
 }
 
 // New makes a History.
-func New(h *home.Home, kept *Kept) *History { return &History{h, kept} }
+func New(h *home.Home, cells *inventory.Inventory, kept *Kept) *History {
+	return &History{h, cells, kept}
+}

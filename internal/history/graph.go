@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -9,15 +9,61 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
+// Graph returns the lineage of all cells, parents first.
+func (h *History) Graph(context.Context) ([]api.GraphNode, error) {
+	nodes := []api.GraphNode{}
+	if h.Store == nil {
+		return nodes, nil
+	}
+	err := h.Store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(true)
+		if err != nil {
+			return err
+		}
+		heads, called := map[string][]string{}, map[string]string{}
+		for _, c := range cells {
+			called[c.ID] = c.LastName
+			if c.Name != "" {
+				heads[c.Head] = append(heads[c.Head], c.Name)
+			}
+		}
+		names, err := tx.Names("")
+		if err != nil {
+			return err
+		}
+		chks, err := tx.Checkpoints("")
+		if err != nil {
+			return err
+		}
+		for _, chk := range chks {
+			node := api.GraphNode{
+				CheckpointID: chk.ID, Parent: chk.Parent, Cell: called[chk.CellID], Kind: chk.Kind, Root: chk.Root(),
+				Names: append([]string{}, names[chk.ID]...), Heads: append([]string{}, heads[chk.ID]...),
+				RunID: chk.RunID, Freed: chk.Freed, CreatedAt: chk.CreatedAt,
+			}
+			if chk.RunID != "" {
+				r, err := tx.Run(chk.RunID)
+				if err != nil {
+					return err
+				}
+				node.Outcome, node.Decision = r.Outcome, r.Decision
+			}
+			nodes = append(nodes, node)
+		}
+		return nil
+	})
+	return nodes, err
+}
+
 // RecentStates returns the newest states of a cell, at most limit, besides its head
 // and the states that its forks began with, parents first. Forks that the caller does
 // not see are left out.
-func (e *Engine) RecentStates(_ context.Context, name string, limit int) (nodes []api.GraphNode, err error) {
-	c, err := e.FindCell(name)
+func (h *History) RecentStates(_ context.Context, name string, limit int) (nodes []api.GraphNode, err error) {
+	c, err := h.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
-	err = e.View(func(tx *store.Tx) error {
+	err = h.View(func(tx *store.Tx) error {
 		states, err := tx.NewestCheckpoints(c.ID, limit)
 		if err != nil {
 			return err
@@ -34,7 +80,7 @@ func (e *Engine) RecentStates(_ context.Context, name string, limit int) (nodes 
 		if err != nil {
 			return err
 		}
-		heads, err := e.forkPoints(tx, c)
+		heads, err := h.forkPoints(tx, c)
 		if err != nil {
 			return err
 		}
@@ -53,11 +99,11 @@ func (e *Engine) RecentStates(_ context.Context, name string, limit int) (nodes 
 }
 
 // forkPoints maps states of a cell to the names of the cells that were forked there.
-func (e *Engine) forkPoints(tx *store.Tx, c store.Cell) (map[string][]string, error) {
+func (h *History) forkPoints(tx *store.Tx, c store.Cell) (map[string][]string, error) {
 	cells, err := tx.Cells(false)
 	points := map[string][]string{}
 	for _, fork := range cells {
-		if fork.ForkedCell == c.ID && !home.IsShared(fork) && (e.Caller.Sees == nil || e.Caller.Sees(fork.Name)) {
+		if fork.ForkedCell == c.ID && !home.IsShared(fork) && (h.Caller.Sees == nil || h.Caller.Sees(fork.Name)) {
 			points[fork.ForkedCheckpoint] = append(points[fork.ForkedCheckpoint], fork.Name)
 		}
 	}

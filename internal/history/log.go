@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 
 // Log returns a cell's history from the signed statements, oldest first. The
 // decision of a run is its present one.
-func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
-	c, err := e.FindAny(cell)
+func (h *History) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
+	c, err := h.FindAny(cell)
 	if err != nil {
 		return nil, err
 	}
-	left, err := e.Abandoned(c.ID)
+	left, err := h.cells.Abandoned(c.ID)
 	if err != nil {
 		return nil, err
 	}
 	var statements []store.Statement
 	decided := map[string]string{}
 	var dead []store.Run
-	err = e.Store.View(func(tx *store.Tx) (err error) {
+	err = h.Store.View(func(tx *store.Tx) (err error) {
 		if statements, err = tx.Statements(c.ID); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 	}
 	entries := []api.LogEntry{}
 	for _, st := range statements {
-		entry, err := e.logEntry(st)
+		entry, err := h.logEntry(st)
 		if err != nil {
 			return nil, err
 		}
@@ -56,14 +56,14 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 	for _, r := range dead {
 		entries = append(entries, api.LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: api.StateUnfinished, Actor: r.Actor})
 	}
-	if now := e.LiveInfo(ctx, c, false); now != nil {
+	if now := h.cells.LiveInfo(ctx, c, false); now != nil {
 		entries = append(entries, api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: home.StartCommand()})
 	}
 	return entries, nil
 }
 
-func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
-	env, err := e.Evidence.Envelope(st.Seq)
+func (h *History) logEntry(st store.Statement) (api.LogEntry, error) {
+	env, err := h.Evidence.Envelope(st.Seq)
 	if err != nil {
 		return api.LogEntry{}, err
 	}
@@ -86,81 +86,53 @@ func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
 }
 
 // Logs opens the stored output of a run. A stream without output is empty.
-func (e *Engine) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
-	c, err := e.FindCell(cell)
+func (h *History) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
+	c, err := h.FindCell(cell)
 	if err != nil {
 		return nil, nil, err
 	}
 	var r store.Run
-	err = e.Store.View(func(tx *store.Tx) (err error) {
-		r, err = e.FindRun(tx, c, run)
+	err = h.Store.View(func(tx *store.Tx) (err error) {
+		r, err = h.FindRun(tx, c, run)
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if stdout, err = e.openLog(r.Stdout); err != nil {
+	if stdout, err = h.OpenLog(r.Stdout); err != nil {
 		return nil, nil, err
 	}
-	if stderr, err = e.openLog(r.Stderr); err != nil {
+	if stderr, err = h.OpenLog(r.Stderr); err != nil {
 		return nil, nil, errors.Join(err, stdout.Close())
 	}
 	return stdout, stderr, nil
 }
 
-func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
+// OpenLog opens stored output by its digest; "" is empty.
+func (h *History) OpenLog(digest string) (io.ReadCloser, error) {
 	if digest == "" {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	f, err := e.Store.OpenBlob(digest)
+	f, err := h.Store.OpenBlob(digest)
 	if err != nil {
 		return nil, api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "stored output %s cannot be read: %v", digest, err)
 	}
 	return f, nil
 }
 
-// Graph returns the lineage of all cells, parents first.
-func (e *Engine) Graph(context.Context) ([]api.GraphNode, error) {
-	nodes := []api.GraphNode{}
-	if e.Store == nil {
-		return nodes, nil
-	}
-	err := e.Store.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(true)
-		if err != nil {
-			return err
-		}
-		heads, called := map[string][]string{}, map[string]string{}
-		for _, c := range cells {
-			called[c.ID] = c.LastName
-			if c.Name != "" {
-				heads[c.Head] = append(heads[c.Head], c.Name)
-			}
-		}
-		names, err := tx.Names("")
-		if err != nil {
-			return err
-		}
-		chks, err := tx.Checkpoints("")
-		if err != nil {
-			return err
-		}
-		for _, chk := range chks {
-			node := api.GraphNode{
-				CheckpointID: chk.ID, Parent: chk.Parent, Cell: called[chk.CellID], Kind: chk.Kind, Root: chk.Root(),
-				Names: append([]string{}, names[chk.ID]...), Heads: append([]string{}, heads[chk.ID]...),
-				RunID: chk.RunID, Freed: chk.Freed, CreatedAt: chk.CreatedAt,
-			}
-			if chk.RunID != "" {
-				r, err := tx.Run(chk.RunID)
-				if err != nil {
-					return err
-				}
-				node.Outcome, node.Decision = r.Outcome, r.Decision
-			}
-			nodes = append(nodes, node)
-		}
-		return nil
+// RequestEffects returns what a request did, from the signed statements.
+func (h *History) RequestEffects(_ context.Context, id string) (entries []api.LogEntry, err error) {
+	var effects []store.Statement
+	err = h.View(func(tx *store.Tx) (err error) {
+		effects, err = tx.Effects(id)
+		return err
 	})
-	return nodes, err
+	for _, st := range effects {
+		entry, err := h.logEntry(st)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, err
 }

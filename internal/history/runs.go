@@ -1,4 +1,4 @@
-package cell
+package history
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 )
 
 // RunInfo describes one run, by its whole id.
-func (e *Engine) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
+func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 	var info api.RunInfo
-	err := e.View(func(tx *store.Tx) error {
+	err := h.View(func(tx *store.Tx) error {
 		r, err := tx.Run(id)
 		if err != nil {
 			return err
@@ -30,8 +30,8 @@ func (e *Engine) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 // Runs lists at most limit runs, of one cell or of all with "", after the one with
 // the given number, the oldest first. next is the number to go on from, or 0 if
 // there are no more.
-func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (infos []api.RunInfo, next int64, err error) {
-	return e.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
+func (h *History) Runs(_ context.Context, name string, after int64, limit int) (infos []api.RunInfo, next int64, err error) {
+	return h.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
 		return tx.RunsAfter(cellID, after, limit)
 	})
 }
@@ -39,26 +39,26 @@ func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (i
 // RecentRuns lists at most limit runs, of one cell or of all with "", before the one
 // with the given number, the newest first; 0 is the end. next is the number to go on
 // from, or 0 if there are no more.
-func (e *Engine) RecentRuns(_ context.Context, name string, before int64, limit int) (infos []api.RunInfo, next int64, err error) {
+func (h *History) RecentRuns(_ context.Context, name string, before int64, limit int) (infos []api.RunInfo, next int64, err error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return e.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
+	return h.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
 		return tx.RunsBefore(cellID, before, limit)
 	})
 }
 
 // runs lists at most limit of the runs that list returns.
-func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID string, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
+func (h *History) runs(name string, limit int, list func(tx *store.Tx, cellID string, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
 	cellID := ""
 	if name != "" {
-		c, err := e.FindAny(name)
+		c, err := h.FindAny(name)
 		if err != nil {
 			return nil, 0, err
 		}
 		cellID = c.ID
 	}
-	err = e.View(func(tx *store.Tx) error {
+	err = h.View(func(tx *store.Tx) error {
 		runs, err := list(tx, cellID, limit+1)
 		if err != nil {
 			return err
@@ -76,17 +76,17 @@ func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID str
 		}
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) && e.Store == nil {
+	if errors.Is(err, store.ErrNotFound) && h.Store == nil {
 		err = nil
 	}
 	return infos, next, err
 }
 
 // CellRuns lists all runs of a cell, the oldest first.
-func (e *Engine) CellRuns(ctx context.Context, name string) (all []api.RunInfo, err error) {
+func (h *History) CellRuns(ctx context.Context, name string) (all []api.RunInfo, err error) {
 	const page = 256
 	for after := int64(0); ; {
-		infos, next, err := e.Runs(ctx, name, after, page)
+		infos, next, err := h.Runs(ctx, name, after, page)
 		if err != nil {
 			return nil, err
 		}
