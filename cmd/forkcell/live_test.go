@@ -268,7 +268,7 @@ func TestLiveTerminal(t *testing.T) {
 	say("echo al$((1))ive\n", "al1ive")
 	say("sleep 603 & jobs; kill -9 %1; wait; echo jo$((1))bs\n", "jo1bs")
 	h.ok(typing.Close())
-	if res := <-done; res == nil || res.SessionID == "" {
+	if res := <-done; res == nil || res.ExecID == "" {
 		t.Fatalf("%+v", res)
 	}
 	h.stop()
@@ -309,7 +309,7 @@ func TestLiveDetach(t *testing.T) {
 	back := newWatcher()
 	done := make(chan *api.ExecResult, 1)
 	go func() {
-		res, err := h.e.Attach(h.lasting(), api.ExecRequest{Cell: "demo"}, res.SessionID[:20], cell.Stdio{In: again, Out: back})
+		res, err := h.e.Attach(h.lasting(), api.ExecRequest{Cell: "demo"}, res.ExecID[:20], cell.Stdio{In: again, Out: back})
 		if err != nil {
 			t.Error(err)
 		}
@@ -321,7 +321,7 @@ func TestLiveDetach(t *testing.T) {
 	if res := <-done; res.ExitCode != 9 {
 		t.Fatalf("%+v", res)
 	}
-	if res, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, res.SessionID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
+	if res, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, res.ExecID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if _, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); api.KindOf(err) != api.NotFound {

@@ -328,7 +328,7 @@ type LiveInfo struct {
 
 // SessionInfo is a command that was executed in a live cell.
 type SessionInfo struct {
-	SessionID  string    `json:"session_id"`
+	ExecID     string    `json:"exec_id"`
 	Args       []string  `json:"args"`
 	TTY        bool      `json:"tty"`
 	Detachable bool      `json:"detachable"`
@@ -343,7 +343,7 @@ type ProcessInfo struct {
 	PPID      int       `json:"ppid"`
 	UID       int       `json:"uid"`
 	State     string    `json:"state"`
-	SessionID string    `json:"session_id"`
+	ExecID    string    `json:"exec_id"`
 	StartedAt time.Time `json:"started_at"`
 	CPUUS     int64     `json:"cpu_us"`
 	RSS       int64     `json:"rss_bytes"`
@@ -352,13 +352,13 @@ type ProcessInfo struct {
 
 // ExecResult is how a command in a live cell ended, or that it was left.
 type ExecResult struct {
-	Cell      string `json:"cell"`
-	SessionID string `json:"session_id"`
-	ExitCode  int    `json:"exit_code"`
-	Signal    int    `json:"signal"`
-	TimedOut  bool   `json:"timed_out"`
-	Killed    bool   `json:"killed"`
-	Detached  bool   `json:"detached"`
+	Cell     string `json:"cell"`
+	ExecID   string `json:"exec_id"`
+	ExitCode int    `json:"exit_code"`
+	Signal   int    `json:"signal"`
+	TimedOut bool   `json:"timed_out"`
+	Killed   bool   `json:"killed"`
+	Detached bool   `json:"detached"`
 }
 
 // Login is a login of an agent on the host, which a run uses by placeholders and may

@@ -78,7 +78,7 @@ func (e *Engine) Sessions(ctx context.Context, cell string) ([]api.SessionInfo, 
 func pickSession(list []api.SessionInfo, cell, ref string) (api.SessionInfo, error) {
 	ids := make([]string, len(list))
 	for i, s := range list {
-		ids[i] = s.SessionID
+		ids[i] = s.ExecID
 	}
 	id, err := store.PickID(ids, ref)
 	if err != nil {

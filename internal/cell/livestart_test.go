@@ -14,11 +14,11 @@ import (
 
 func TestPickSession(t *testing.T) {
 	t.Parallel()
-	list := []api.SessionInfo{{SessionID: "exec_1"}, {SessionID: "exec_12"}, {SessionID: "exec_2"}}
+	list := []api.SessionInfo{{ExecID: "exec_1"}, {ExecID: "exec_12"}, {ExecID: "exec_2"}}
 	for ref, want := range map[string]string{"exec_1": "exec_1", "exec_12": "exec_12", "exec_2": "exec_2", "exec_": "", "x": ""} {
 		s, err := pickSession(list, "demo", ref)
-		if s.SessionID != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v", ref, s.SessionID, err)
+		if s.ExecID != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", ref, s.ExecID, err)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	if res.Detached && v.left != nil {
 		s.noted(v.left(res))
 	} else if res.Detached {
-		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.SessionID + "` comes back")
+		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.ExecID + "` comes back")
 	}
 	if !s.json {
 		return nil
@@ -199,10 +199,10 @@ func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 			newest = ses
 		}
 	}
-	if newest.SessionID == "" {
+	if newest.ExecID == "" {
 		return "", nil
 	}
-	return "a new shell; `forkcell shell " + name + " --attach " + newest.SessionID + "` comes back to the one that was left", nil
+	return "a new shell; `forkcell shell " + name + " --attach " + newest.ExecID + "` comes back to the one that was left", nil
 }
 
 // openShell starts bash, or sh if the cell has no bash.

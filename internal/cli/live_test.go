@@ -77,7 +77,7 @@ func TestExecExitCodes(t *testing.T) {
 		{res: &api.ExecResult{ExitCode: 7}, want: 7},
 		{res: &api.ExecResult{ExitCode: 124, TimedOut: true}, want: 124},
 		{res: &api.ExecResult{ExitCode: 137, Signal: 9}, want: 137},
-		{res: &api.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}, want: 0},
+		{res: &api.ExecResult{Detached: true, ExecID: "exec_1", Cell: "a"}, want: 0},
 		{err: start(driver.CauseNotFound), want: 127},
 		{err: start(driver.CauseNotExecutable), want: 126},
 		{err: errPlain, want: 125},
@@ -91,7 +91,7 @@ func TestExecExitCodes(t *testing.T) {
 			}
 		}
 	}
-	f := &fakeEngine{exec: &api.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}}
+	f := &fakeEngine{exec: &api.ExecResult{Detached: true, ExecID: "exec_1", Cell: "a"}}
 	_, _, stderr := call(t, f, "shell", "a")
 	if stderr != "forkcell: left; `forkcell shell a --attach exec_1` comes back\n" {
 		t.Errorf("%q", stderr)

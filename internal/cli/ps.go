@@ -42,11 +42,11 @@ func runProcesses(ctx context.Context, s *session, e supervisor, name string) er
 		Processes []api.ProcessInfo `json:"processes"`
 	}{name, list}
 	return s.emit(doc, func(p *page) {
-		rows := [][]string{{"PID", "PPID", "UID", "STATE", "CPU", "RSS", "AGE", "SESSION", "COMMAND"}}
+		rows := [][]string{{"PID", "PPID", "UID", "STATE", "CPU", "RSS", "AGE", "EXEC", "COMMAND"}}
 		for _, x := range list {
 			rows = append(rows, []string{
 				strconv.Itoa(x.PID), strconv.Itoa(x.PPID), strconv.Itoa(x.UID), quote.Line(x.State), micros(x.CPUUS), size(x.RSS),
-				age(s.now(), x.StartedAt), dash(x.SessionID), cut(quote.Argv(x.Args), 80),
+				age(s.now(), x.StartedAt), dash(x.ExecID), cut(quote.Argv(x.Args), 80),
 			})
 		}
 		p.table(rows)
@@ -92,13 +92,13 @@ func printSessions(p *page, l *api.LiveInfo) {
 	if l == nil || len(l.Sessions) == 0 {
 		return
 	}
-	rows := [][]string{{"SESSION", "STATE", "CLIENTS", "STARTED", "COMMAND"}}
+	rows := [][]string{{"EXEC", "STATE", "CLIENTS", "STARTED", "COMMAND"}}
 	for _, x := range l.Sessions {
 		state := "ended"
 		if x.Running {
 			state = "running"
 		}
-		rows = append(rows, []string{x.SessionID, state, strconv.Itoa(x.Clients), stamp(x.StartedAt), cut(quote.Argv(x.Args), 60)})
+		rows = append(rows, []string{x.ExecID, state, strconv.Itoa(x.Clients), stamp(x.StartedAt), cut(quote.Argv(x.Args), 60)})
 	}
 	p.table(rows)
 }

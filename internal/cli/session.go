@@ -142,7 +142,7 @@ now on.`,
 					s.noted("the first who attached types, and you watch; --take takes the keyboard over")
 				}
 				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
-					return e.Attach(ctx, q, agent.SessionID, io)
+					return e.Attach(ctx, q, agent.ExecID, io)
 				})
 			})
 		},
@@ -195,7 +195,7 @@ func runSend(ctx context.Context, s *session, e Engine, name, text string, enter
 	if err != nil {
 		return err
 	}
-	sent, err := agentsession.Send(ctx, e, name, agent.SessionID, text, enter)
+	sent, err := agentsession.Send(ctx, e, name, agent.ExecID, text, enter)
 	if err != nil {
 		return err
 	}

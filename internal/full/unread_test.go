@@ -42,7 +42,7 @@ func TestUnreadInput(t *testing.T) {
 func (d *daemon) executes(cell, exec string) bool {
 	d.Helper()
 	var list api.List[struct {
-		Exec string `json:"session_id"`
+		Exec string `json:"exec_id"`
 	}]
 	d.want(200, &list, "GET", "/v1/cells/"+cell+"/processes", nil)
 	for _, p := range list.Items {

@@ -58,7 +58,7 @@ func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdi
 	defer sock.close()
 	res := &api.ExecResult{Cell: r.Cell}
 	sock.started = func(m message) {
-		res.SessionID = m.ExecID
+		res.ExecID = m.ExecID
 		if stdio.Started != nil {
 			stdio.Started(m.ExecID)
 		}

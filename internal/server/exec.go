@@ -155,7 +155,7 @@ func (j *execJob) do(ctx context.Context, stdout, stderr io.Writer, started func
 		return nil, err
 	}
 	return &api.ExecEnd{
-		ExecID: res.SessionID, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, DurationUS: time.Since(begin).Microseconds(),
+		ExecID: res.ExecID, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, DurationUS: time.Since(begin).Microseconds(),
 	}, nil
 }
 

@@ -220,7 +220,7 @@ func sendMessage(ctx context.Context, c *call, in *sendInput) (*api.SentMessage,
 	if err != nil {
 		return nil, err
 	}
-	sent, err := session.Send(ctx, c.engine, in.Session, agent.SessionID, in.Body.Message, !in.Body.NoNewline)
+	sent, err := session.Send(ctx, c.engine, in.Session, agent.ExecID, in.Body.Message, !in.Body.NoNewline)
 	return &api.SentMessage{SessionID: in.Session, SentBytes: sent}, err
 }
 

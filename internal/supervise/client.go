@@ -109,7 +109,7 @@ func (c *Client) Processes(ctx context.Context) ([]api.ProcessInfo, error) {
 	out := make([]api.ProcessInfo, len(list))
 	for i, p := range list {
 		out[i] = api.ProcessInfo{
-			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, SessionID: p.Session, StartedAt: p.Started.UTC(),
+			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, ExecID: p.Session, StartedAt: p.Started.UTC(),
 			CPUUS: p.CPU.Microseconds(), RSS: p.RSS, Args: texts(p.Args),
 		}
 	}
@@ -125,7 +125,7 @@ func (c *Client) Sessions(ctx context.Context) ([]api.SessionInfo, error) {
 	var out []api.SessionInfo
 	for _, s := range list {
 		out = append(out, api.SessionInfo{
-			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
+			ExecID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
 			Clients: s.Clients, StartedAt: s.Started.UTC(),
 		})
 	}

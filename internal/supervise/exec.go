@@ -30,7 +30,7 @@ func (c *Client) Exec(ctx context.Context, req api.ExecRequest, stdio driver.Std
 func (c *Client) Attach(ctx context.Context, req api.ExecRequest, session api.SessionInfo, stdio driver.Stdio, started func(session string)) (*api.ExecResult, error) {
 	req.Args, req.Detachable, req.TTY = session.Args, session.Detachable, session.TTY
 	return c.join(req, stdio, started, func(s live.Streams, ctl live.Control) (live.Exit, error) {
-		return c.line.Attach(ctx, session.SessionID, req.Size, s, ctl)
+		return c.line.Attach(ctx, session.ExecID, req.Size, s, ctl)
 	})
 }
 
@@ -46,7 +46,7 @@ func (c *Client) join(req api.ExecRequest, stdio driver.Stdio, started func(stri
 	exit, err := do(streams, live.Control{
 		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done), Keyboard: req.Keyboard,
 		Started: func(s live.Session) {
-			res.SessionID = s.ID
+			res.ExecID = s.ID
 			if started != nil {
 				started(s.ID)
 			}

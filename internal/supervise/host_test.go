@@ -250,7 +250,7 @@ func TestStop(t *testing.T) {
 	}()
 	<-started
 	list, err := s.client.Processes(t.Context())
-	if err != nil || len(list) != 1 || list[0].SessionID != "exec_1" {
+	if err != nil || len(list) != 1 || list[0].ExecID != "exec_1" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	stopped := make(chan error, 1)
@@ -262,7 +262,7 @@ func TestStop(t *testing.T) {
 		stopped <- err
 	}()
 	s.finish(t, Stopped)
-	if res := <-ended; res == nil || res.ExitCode != 7 || res.SessionID != "exec_1" {
+	if res := <-ended; res == nil || res.ExitCode != 7 || res.ExecID != "exec_1" {
 		t.Errorf("%+v", res)
 	}
 	if err := <-stopped; err != nil {

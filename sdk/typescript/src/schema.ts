@@ -2597,13 +2597,13 @@ export interface components {
             args: string[];
             /** Format: int64 */
             cpu_us: number;
+            exec_id: string;
             /** Format: int64 */
             pid: number;
             /** Format: int64 */
             ppid: number;
             /** Format: int64 */
             rss_bytes: number;
-            session_id: string;
             /** Format: date-time */
             started_at: string;
             state: string;
@@ -3196,8 +3196,8 @@ export interface components {
             /** Format: int64 */
             clients: number;
             detachable: boolean;
+            exec_id: string;
             running: boolean;
-            session_id: string;
             /** Format: date-time */
             started_at: string;
             tty: boolean;

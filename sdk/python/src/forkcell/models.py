@@ -711,10 +711,10 @@ class Problem:
 class ProcessInfo:
     args: list[str]
     cpu_us: int
+    exec_id: str
     pid: int
     ppid: int
     rss_bytes: int
-    session_id: str
     started_at: str
     state: str
     uid: int
@@ -886,8 +886,8 @@ class SessionInfo:
     args: list[str]
     clients: int
     detachable: bool
+    exec_id: str
     running: bool
-    session_id: str
     started_at: str
     tty: bool
 
