@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // The bodies of the REST API. They name what a program may ask for over the API,
 // and nothing else: a request of the engine has fields, such as paths of the host's
@@ -29,6 +32,18 @@ type Source struct {
 	Empty  bool   `json:"empty,omitempty" doc:"Begin with an empty directory."`
 	Path   string `json:"path,omitempty" doc:"A directory of the host that the operator allows."`
 	Upload string `json:"upload,omitempty" doc:"An upload, by its id."`
+}
+
+// UploadSource begins the source of a cell that was made from an upload. The id of the
+// upload follows.
+const UploadSource = "upload:"
+
+// SourceText returns the source of a cell for people: its path, or that it was an upload.
+func SourceText(source string) string {
+	if strings.HasPrefix(source, UploadSource) {
+		return "upload"
+	}
+	return source
 }
 
 // Upload is an archive that was uploaded for a new cell.

@@ -154,7 +154,7 @@ func (e *Engine) source(c *store.Cell, req api.InitRequest) error {
 		c.SourceKind = "archive" // of nothing
 		return nil
 	case req.Upload != "":
-		c.SourceKind, c.Source = "archive", uploadPrefix+req.Upload
+		c.SourceKind, c.Source = "archive", api.UploadSource+req.Upload
 		return e.checkUpload(req.Upload)
 	}
 	return e.sourcePath(c, req.From)

@@ -20,8 +20,6 @@ import (
 const (
 	// uploadDir is the directory of uploads, in the home.
 	uploadDir = "uploads"
-	// uploadPrefix begins the source of a cell that was made from an upload.
-	uploadPrefix = "upload:"
 	// uploadLife is how long an upload waits for its cell.
 	uploadLife = time.Hour
 	// unpackedLife is how long the files of an unpacked archive can be in use.
@@ -133,7 +131,7 @@ func (e *Engine) openUpload(id string) (*os.File, error) {
 
 // openArchive opens the archive that a cell is made from.
 func (e *Engine) openArchive(source string) (*os.File, error) {
-	if id, ok := strings.CutPrefix(source, uploadPrefix); ok {
+	if id, ok := strings.CutPrefix(source, api.UploadSource); ok {
 		return e.openUpload(id)
 	}
 	return e.OpenHostFile(source)

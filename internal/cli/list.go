@@ -83,7 +83,7 @@ func cellRows(p *page, cells []api.CellInfo, now time.Time) [][]string {
 	for _, c := range cells {
 		row := []string{
 			quote.Line(c.Name), quote.Line(c.Backend), p.word(quote.Line(c.State)), number(c.Files), size(c.Bytes), size(c.OwnBytes),
-			p.paint(meaning(c.LastOutcome), lastRun(c)), age(now, c.CreatedAt), quote.Path(c.Source),
+			p.paint(meaning(c.LastOutcome), lastRun(c)), age(now, c.CreatedAt), quote.Path(api.SourceText(c.Source)),
 		}
 		if labelled {
 			row = append(row, labelText(c.Labels))
@@ -134,7 +134,7 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 		"state", p.word(quote.Line(r.State)) + note(quote.Line(r.Holder)),
 		"live", liveText(r.Live),
 		"warm", warmText(r.Live),
-		"source", quote.Path(r.Source),
+		"source", quote.Path(api.SourceText(r.Source)),
 		"workspace", quote.Path(r.MountAt),
 		"backend", quote.Line(r.Backend) + note(quote.Line(r.BackendReason)),
 		"runtime", quote.Line(r.Runtime) + note(liveRuntime(r)),

@@ -28,5 +28,12 @@ func TestBrowserNarrow(t *testing.T) {
 			t.Errorf("%s is outside of the screen", selector)
 		}
 	}
+	for _, page := range []string{"/ui/", "/ui/events", "/ui/receipts", "/ui/cells/demo", "/ui/doctor"} {
+		b.open(page)
+		b.waits("Cells")
+		if !step(b, chromedp.Evaluate[bool](`[...document.querySelectorAll("table.list")].every(t => t.scrollWidth <= t.parentNode.clientWidth)`)) {
+			t.Errorf("%s: a list has columns that are out of sight", page)
+		}
+	}
 	b.quiet("narrow")
 }

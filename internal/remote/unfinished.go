@@ -91,7 +91,7 @@ func abandoned(m api.CellInfo, now time.Time) bool {
 // madeFrom returns the id of the cell that the daemon made from a mirror, or "".
 func (e *Engine) madeFrom(ctx context.Context, cells []api.CellInfo, m api.CellInfo) (string, error) {
 	upload, sent := strings.CutPrefix(m.Name, prefixSent)
-	at := slices.IndexFunc(cells, func(c api.CellInfo) bool { return c.Source == "upload:"+upload && c.ForkedFrom == "" })
+	at := slices.IndexFunc(cells, func(c api.CellInfo) bool { return c.Source == api.UploadSource+upload && c.ForkedFrom == "" })
 	if !sent || at < 0 {
 		return "", nil
 	}
