@@ -8,10 +8,10 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/home"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // hostConverter converts entries of a cell to entries of a directory of the host.
@@ -100,10 +100,18 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // grant rights.
 func (a *application) hazards() error {
 	var held []api.Obstacle
+	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	links, err := home.Linked(base, a.cell.MountAt)
+	if err != nil {
+		return err
+	}
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
 		allowed := a.allows(op.Path, isDir)
-		if what, is := leftout.ControlFile(op.Path, isDir); is && !allowed {
+		if what, is := links.ControlFile(op.Path, isDir); is && !allowed {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {

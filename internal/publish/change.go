@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -95,6 +96,34 @@ func (s *scratch) listBase(ctx context.Context, commit string, changes []Change)
 		return nil
 	})
 	return b, err
+}
+
+// links returns the links of a commit or tree, if control files are among them.
+func (s *scratch) links(ctx context.Context, tree string) (*leftout.Linked, error) {
+	at, control := map[string]string{}, false
+	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
+		head, name, _ := strings.Cut(line, "\t")
+		fields := strings.Fields(head)
+		if len(fields) != 3 || fields[0] != modeLink {
+			return nil
+		}
+		_, file := leftout.IsControl(name)
+		_, dir := leftout.IsControlDir(name)
+		at[name], control = fields[2], control || file || dir
+		return nil
+	})
+	links := leftout.NewLinked("/")
+	if err != nil || !control {
+		return links, err
+	}
+	for name, id := range at {
+		target, err := s.git.run(ctx, s.in("cat-file", "blob", id))
+		if err != nil {
+			return nil, err
+		}
+		links.Add(name, string(target))
+	}
+	return links, nil
 }
 
 // entries runs git and calls fn with each part of its output that ends in NUL.

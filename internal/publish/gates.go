@@ -53,7 +53,11 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 			g.refuse("size: %s, the limit is %d", api.Counted(l.have, l.what), l.limit)
 		}
 	}
-	if err := g.control(edits); err != nil {
+	links, err := g.s.links(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := g.control(edits, links); err != nil {
 		return err
 	}
 	return g.secrets(edits)
@@ -136,14 +140,14 @@ func complete(seen map[string]bool, edits []edit) error {
 	return nil
 }
 
-// control refuses files that make a host run something later.
-func (g *gates) control(edits []edit) error {
+// control refuses files that make a host run something later, also behind links.
+func (g *gates) control(edits []edit, links *leftout.Linked) error {
 	allow, err := leftout.NewSelector(g.rules.allowControl, nil)
 	if err != nil {
 		return err
 	}
 	for _, e := range edits {
-		what, is := leftout.IsControl(e.path)
+		what, is := links.ControlFile(e.path, false)
 		if is && (len(g.rules.allowControl) == 0 || !allow.Match(e.path, false)) {
 			g.refuse("control file: %s: %s", quote.Path(e.path), what)
 		}

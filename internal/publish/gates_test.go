@@ -2,6 +2,7 @@ package publish
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -53,6 +54,18 @@ func TestGates(t *testing.T) {
 		_, err := d.prepare(d.options(changes...))
 		d.must(err)
 	}
+}
+
+// TestLinkedControl: what a link in the base commit makes a control file of is refused.
+func TestLinkedControl(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"conf/settings.json": "one\n", "other/a": "one\n"})
+	d.must(os.Symlink("mid", d.repo+"/.claude"))
+	d.must(os.Symlink("conf", d.repo+"/mid"))
+	d.commit("links", nil)
+	d.refused(d.options(d.change("conf/settings.json", "two\n")), api.CodeGate, "control file: conf/settings.json: agent or MCP setting, .claude links to it")
+	_, err := d.prepare(d.options(d.change("other/a", "two\n")))
+	d.must(err)
 }
 
 // TestSettings: the operator's settings loosen, those of the base commit only tighten.

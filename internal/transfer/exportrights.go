@@ -60,11 +60,19 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
+	from, err := x.e.Tree(x.base, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	links, err := home.Linked(from, x.cell.MountAt)
+	if err != nil {
+		return err
+	}
 	skip := func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is := leftout.ControlFile(ch.Path, home.IsDirChange(ch))
+		what, is := links.ControlFile(ch.Path, home.IsDirChange(ch))
 		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, home.IsDirChange(ch)) {
 			return nil
 		}
@@ -82,10 +90,6 @@ func (x *export) skipControl(o *hostExport) error {
 			_ = skip(ch)
 		}
 		return nil
-	}
-	from, err := x.e.Tree(x.base, workspace.AreaWorkspace)
-	if err != nil {
-		return err
 	}
 	return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, skip)
 }
