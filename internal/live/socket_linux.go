@@ -185,6 +185,13 @@ func (l *Listener) Close() error {
 	return l.err
 }
 
+// Lost reports whether the name was removed or given to another server: nobody can
+// connect any more.
+func (l *Listener) Lost() bool {
+	ino, err := inode(l.dir, l.name)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && ino != l.ino
+}
+
 func inode(dir *fsx.Dir, name string) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir.Fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

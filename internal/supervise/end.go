@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -21,6 +23,12 @@ const mainGrace = time.Second
 
 // maxWait is how long clients have to take what their commands have printed.
 const maxWait = 5 * time.Second
+
+// lookInterval is the usual time between checks that the socket can be reached.
+const lookInterval = 5 * time.Second
+
+// errSocketRemoved means that nobody can reach a live cell any more.
+var errSocketRemoved = errors.New("it was removed, as by the removal of the home")
 
 // Cause is why a live cell ends.
 type Cause int
@@ -61,7 +69,9 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	defer stopLimit()
 	missing, stopMissing := after(h.AwaitMain)
 	defer stopMissing()
-	return h.await(ctx, limit, missing)
+	look := time.NewTicker(cmp.Or(h.Look, lookInterval))
+	defer look.Stop()
+	return h.await(ctx, limit, missing, look.C)
 }
 
 // after returns a channel that gets a value after a time, and never for 0.
@@ -74,27 +84,35 @@ func after(d time.Duration) (<-chan time.Time, func() bool) {
 }
 
 // await waits until the cell is to end, or has ended.
-func (h *Host) await(ctx context.Context, limit, missing <-chan time.Time) Ending {
-	select {
-	case <-h.begun:
-		return h.await(ctx, limit, nil)
-	case <-missing:
-		return Ending{Cause: MainMissing, Grace: mainGrace}
-	case grace := <-h.stop:
-		return Ending{Cause: Stopped, Grace: grace}
-	case grace := <-h.suspend:
-		return Ending{Cause: Suspended, Grace: grace}
-	case exit := <-h.main:
-		return Ending{Cause: MainEnded, Grace: mainGrace, Exit: exit}
-	case <-limit:
-		return Ending{Cause: TimedOut, Grace: usualGrace}
-	case <-h.Cell.Gone():
-		return Ending{Cause: Died}
-	case <-ctx.Done():
-		return Ending{Cause: Interrupted, Grace: usualGrace}
-	case err := <-h.served:
-		h.served <- nil
-		return Ending{Cause: SocketFailed, Grace: usualGrace, Err: err}
+func (h *Host) await(ctx context.Context, limit, missing, look <-chan time.Time) Ending {
+	for {
+		select {
+		case <-h.begun:
+			missing = nil
+			continue
+		case <-look:
+			if !h.Listener.Lost() {
+				continue
+			}
+			return Ending{Cause: SocketFailed, Grace: usualGrace, Err: errSocketRemoved}
+		case <-missing:
+			return Ending{Cause: MainMissing, Grace: mainGrace}
+		case grace := <-h.stop:
+			return Ending{Cause: Stopped, Grace: grace}
+		case grace := <-h.suspend:
+			return Ending{Cause: Suspended, Grace: grace}
+		case exit := <-h.main:
+			return Ending{Cause: MainEnded, Grace: mainGrace, Exit: exit}
+		case <-limit:
+			return Ending{Cause: TimedOut, Grace: usualGrace}
+		case <-h.Cell.Gone():
+			return Ending{Cause: Died}
+		case <-ctx.Done():
+			return Ending{Cause: Interrupted, Grace: usualGrace}
+		case err := <-h.served:
+			h.served <- nil
+			return Ending{Cause: SocketFailed, Grace: usualGrace, Err: err}
+		}
 	}
 }
 

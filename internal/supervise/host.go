@@ -38,6 +38,8 @@ type Config struct {
 	// AwaitMain ends the cell if no command that it ends with has begun within this
 	// time; 0 waits for none.
 	AwaitMain time.Duration
+	// Look is the time between checks that the socket can be reached; 0 is five seconds.
+	Look time.Duration
 
 	// NewID returns a new id of a command.
 	NewID func() string

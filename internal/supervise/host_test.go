@@ -67,6 +67,7 @@ func (c *fakeCell) Terminate(time.Duration) (bool, error) {
 
 // served is a host that is being served, and what it passed to its run.
 type served struct {
+	socket string
 	*Host
 	client *Client
 	ending chan Ending
@@ -89,7 +90,7 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 		t.Fatal(err)
 	}
 	var ids atomic.Int64
-	s := &served{client: NewClient("demo", socket, "v"), ending: make(chan Ending, 1)}
+	s := &served{socket: socket, client: NewClient("demo", socket, "v"), ending: make(chan Ending, 1)}
 	s.Host = NewHost(Config{
 		Cell: &fakeCell{end: make(chan struct{}), gone: make(chan struct{})}, Listener: listener, Version: "v",
 		Name: "demo", RunID: "run_1", MountAt: "/project", Workdir: "/project", User: 1000, UserName: "sandbox", Env: []string{"A=1"},
@@ -207,6 +208,19 @@ func TestMainMissing(t *testing.T) {
 	if time.Since(began) < wait {
 		t.Error("it did not wait")
 	}
+}
+
+// TestSocketRemoved: a cell that nobody can reach any more ends.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) { c.Look = time.Millisecond })
+	if _, err := s.exec(t.Context(), "print"); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(s.socket)); err != nil {
+		t.Fatal(err)
+	}
+	s.finish(t, SocketFailed)
 }
 
 // TestMainBegun: a cell whose command has begun in time lives until the command ends.

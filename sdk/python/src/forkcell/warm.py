@@ -25,7 +25,7 @@ import struct
 import sys
 import threading
 import traceback
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NoReturn, cast
 
 PROTOCOL = 1
 
@@ -391,7 +391,7 @@ def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
     global _evaluating
     answer: dict[str, Any] = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
     output = _Output()
-    stream = io.TextIOWrapper(output, "utf-8", "backslashreplace", write_through=True)
+    stream = io.TextIOWrapper(cast(io.BytesIO, output), "utf-8", "backslashreplace", write_through=True)
     try:
         _evaluating = True
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
