@@ -191,8 +191,10 @@ func TestBranchSourceKilled(t *testing.T) {
 	if got := w.cells(); !slices.Equal(got, []string{"before", "box"}) {
 		t.Errorf("the cells are %q", got)
 	}
-	if code, _, errs := w.forkcell("branch", "box"); code != 4 || !strings.Contains(errs, "the warm process of cell box has ended") {
-		t.Errorf("exit %d: %s", code, errs)
+	for _, args := range [][]string{{"branch", "box"}, {"eval", "box", "1"}} {
+		if code, _, errs := w.forkcell(args...); code != 4 || !strings.Contains(errs, "the warm process of cell box has ended") {
+			t.Errorf("%q: exit %d: %s", args, code, errs)
+		}
 	}
 	if got := w.must("eval", "before", "1 + 1"); got != "2\n" {
 		t.Errorf("1 + 1 is %q", got)

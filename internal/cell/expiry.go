@@ -228,7 +228,7 @@ func (l *liveRun) expireHere(ctx context.Context, x expiry) (done bool, err erro
 	freeze := x.Action == api.OnTimeoutPause && !l.r.rec.Paused
 	if freeze {
 		if err := l.cell.Freeze(ctx); err != nil {
-			return false, freezeError("paused", err)
+			return false, freezeError("paused", "`forkcell pause "+l.r.cell.Name+" --fs-only` ends its processes and keeps its files", err)
 		}
 		failpoint.Hit("expire.frozen")
 	}

@@ -109,7 +109,7 @@ func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duratio
 	if l.r.rec.Paused {
 		thaw = func() error { return nil }
 	} else if err := l.cell.Freeze(ctx); err != nil {
-		return nil, 0, freezeError("captured", err)
+		return nil, 0, freezeError("captured", "stop the cell: stopping it makes a checkpoint", err)
 	}
 	captured, err := l.r.work.Capture(ctx, store.NewID("op"))
 	thawed := thaw()
@@ -123,9 +123,10 @@ func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duratio
 	return captured, pause, nil
 }
 
-func freezeError(done string, err error) error {
+// freezeError returns the error of a cell that could not be frozen. hint says what can be
+// done instead.
+func freezeError(done, hint string, err error) error {
 	if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {
-		hint := "stop the cell: stopping it makes a checkpoint"
 		if no.Remedy != "" {
 			hint = no.Remedy + "; or " + hint
 		}

@@ -197,19 +197,23 @@ func (l *liveRun) copyOf(ctx context.Context, t driver.Template, b driver.Branch
 	var finish func()
 	b.Stdio, finish = l.host.Output()
 	child, err := t.Branch(ctx, b)
-	if errors.Is(err, driver.ErrNotWarm) {
-		source := l.req.origin.Source
-		err = api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
-	}
-	if start, ok := errors.AsType[*driver.StartError](err); ok && errors.Is(err, driver.ErrNotConfined) {
-		err = api.Refusef(api.CodeNotWarm, "what the warm process opens or maps to share must be closed when it gets warm", "%v", start.Err)
-	}
 	if err != nil {
 		finish()
-		return nil, err
+		return nil, copyError(l.req.origin.Source, err)
 	}
 	l.host.Follow(child, l.warm, finish)
 	return child, nil
+}
+
+// copyError explains why a template could not be copied.
+func copyError(source string, err error) error {
+	if errors.Is(err, driver.ErrNotWarm) {
+		return api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
+	}
+	if start, ok := errors.AsType[*driver.StartError](err); ok && errors.Is(err, driver.ErrNotConfined) {
+		return api.Refusef(api.CodeNotWarm, "what the warm process opens or maps to share must be closed when it gets warm", "%v", start.Err)
+	}
+	return err
 }
 
 // options returns those of the request that started the cell.

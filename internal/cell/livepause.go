@@ -56,7 +56,7 @@ func (l *liveRun) isSession() bool {
 // freeze stops the processes and records it, so that other processes see it.
 func (l *liveRun) freeze(ctx context.Context) error {
 	if err := l.cell.Freeze(ctx); err != nil {
-		return freezeError("paused", err)
+		return freezeError("paused", "`forkcell pause "+l.r.cell.Name+" --fs-only` ends its processes and keeps its files", err)
 	}
 	failpoint.Hit("live.frozen")
 	if err := l.recordPaused(true); err != nil {

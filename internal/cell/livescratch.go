@@ -61,6 +61,9 @@ func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratc
 		return err
 	}
 	child, err := t.Branch(ctx, driver.Branch{Spec: spec})
+	if err = copyError(r.cell.Name, err); api.CodeOf(err) != "" {
+		return err
+	}
 	if err != nil {
 		return r.startFailure(err)
 	}

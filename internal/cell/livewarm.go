@@ -197,6 +197,9 @@ func (e *Engine) dialWarm(ctx context.Context, cell string) (*supervise.Client, 
 // Eval runs code in the warm interpreter of a branch.
 func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult, error) {
 	client, err := e.dialWarm(ctx, req.Cell)
+	if api.CodeOf(err) == api.CodeNotStarted && !e.makesTemplates(req.Cell) {
+		return nil, noInterpreters(req.Cell, "run")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -214,11 +217,20 @@ func (l *liveRun) eval(ctx context.Context, code string) (*api.EvalResult, error
 		l.r.recordEvent(event.Config(event.Subject{Message: quote.Line(code)}, codeRun))
 		return l.evalInBranch(ctx, cell, code)
 	}
+	if cmp.Or(l.r.rec.Runtime, runtimeNative) != runtimeNative {
+		return nil, noInterpreters(name, "exec")
+	}
 	return nil, notInterpreter(name)
 }
 
 // codeRun is the state in the event of code that a warm interpreter runs.
 const codeRun = "code sent to the warm process"
+
+// noInterpreters refuses code for a cell of a runtime without them. verb is the one that
+// runs a command in it.
+func noInterpreters(cell, verb string) error {
+	return api.Refusef(api.CodeNotWarm, "`forkcell "+verb+" "+cell+" -- CMD` runs a command in it", "cell %s has no warm interpreter: its runtime has none", cell)
+}
 
 func notInterpreter(cell string) error {
 	return api.Refusef(api.CodeNotWarm, "forkcell warm python makes a template, and forkcell branch cells to use", "cell %s has no warm interpreter", cell)

@@ -49,8 +49,12 @@ func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
 	cells = slices.Compact(slices.Sorted(slices.Values(cells)))
 	for _, name := range cells {
-		if _, err := e.FindCell(name); err != nil {
+		c, err := e.FindCell(name)
+		if err != nil {
 			return err
+		}
+		if c.Paused != nil && !force {
+			return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it; --force removes it, with what it was paused with", "cell %s is paused", name)
 		}
 	}
 	var held []*session
