@@ -118,6 +118,7 @@ func first(list []string) string {
 
 func (r *run) launched(pid int) {
 	r.pid = pid
+	go evidence.ExpectRun()
 	r.recordEvent(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: "the command was executed"}, r.process(pid)))
 }
 
