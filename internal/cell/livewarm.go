@@ -217,7 +217,7 @@ func (l *liveRun) eval(ctx context.Context, code string) (*api.EvalResult, error
 		l.r.recordEvent(event.Config(event.Subject{Message: quote.Line(code)}, codeRun))
 		return l.evalInBranch(ctx, cell, code)
 	}
-	if cmp.Or(l.r.rec.Runtime, runtimeNative) != runtimeNative {
+	if cmp.Or(l.r.rec.Runtime, api.RuntimeNative) != api.RuntimeNative {
 		return nil, noInterpreters(name, "exec")
 	}
 	return nil, notInterpreter(name)
