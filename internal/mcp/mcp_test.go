@@ -155,6 +155,17 @@ func TestProblems(t *testing.T) {
 	if err := json.Unmarshal(raw, &doc); err != nil || doc.Code != api.CodeBusy || doc.Hint != "wait" || len(doc.Details) != 1 {
 		t.Errorf("%s", raw)
 	}
+	for hint, want := range map[string]string{
+		"`forkcell exec a -- CMD` runs a command in it": "exec runs a command in it, and stop ends it",
+		"give --wait":                   "exec runs a command in it, and stop ends it",
+		"wait until the run has ended":  "wait until the run has ended",
+		"the directory /srv/a--b is it": "the directory /srv/a--b is it",
+	} {
+		a.body = `{"code":"live","detail":"cell a is live","hint":"` + hint + `","details":[]}`
+		if _, text := callTool(t, s, "checkpoint", nil); text != "live: cell a is live\nhint: "+want {
+			t.Errorf("%s: %s", hint, text)
+		}
+	}
 	for _, body := range []string{"", "{}", "nonsense"} {
 		a.body = body
 		if res, text := callTool(t, s, "checkpoint", nil); !res.IsError || !strings.Contains(text, "Conflict") {

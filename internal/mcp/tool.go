@@ -115,7 +115,7 @@ type failed struct {
 func failure(ctx context.Context, err error) *sdk.CallToolResult {
 	doc := failed{Code: api.CodeFailed, Message: err.Error(), Details: []string{}}
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		doc = failed{Code: e.Code, Message: e.Message, Hint: e.Hint, Details: append(doc.Details, e.Details...)}
+		doc = failed{Code: e.Code, Message: e.Message, Hint: hintOf(e.Code, e.Hint), Details: append(doc.Details, e.Details...)}
 	} else if ctx.Err() != nil {
 		doc.Code, doc.Message = api.CodeInterrupted, "the call was cancelled"
 	}
