@@ -99,11 +99,9 @@ func (b *BlobWriter) Commit() (string, error) {
 	}
 	temp := b.name
 	b.name = dir + "/" + digest
-	err := b.s.dir.Rename(temp, b.s.dir, b.name, unix.RENAME_NOREPLACE)
-	if errors.Is(err, fs.ErrExist) {
-		return digest, b.s.dir.Remove(temp)
-	}
-	if err != nil {
+	// A blob of the same name has the same bytes, unless it is damaged. It may not be
+	// durable yet: its writer may be another process.
+	if err := b.s.dir.Rename(temp, b.s.dir, b.name, 0); err != nil {
 		return "", fmt.Errorf("keep a blob: %w", err)
 	}
 	return digest, b.s.syncDirs(dir, "blobs/sha256")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,6 +156,21 @@ func TestBlob(t *testing.T) {
 	}
 	if !errors.Is(err, ErrDigest) {
 		t.Fatalf("altered bytes: %v", err)
+	}
+	again := s.NewBlob()
+	if _, err := again.Write([]byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := s.OpenBlob(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	if text, err := io.ReadAll(whole); err != nil || string(text) != "kept" {
+		t.Fatalf("stored again over altered bytes: %q, %v", text, err)
 	}
 }
 
