@@ -53,12 +53,12 @@ var errDirectory = errors.New("it is a directory")
 func readBounded(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return nil, quote.Cause(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return nil, quote.Cause(err)
 	}
 	if info.IsDir() {
 		return nil, errDirectory

@@ -24,7 +24,7 @@ func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.C
 	from := e.path(r.From)
 	info, err := os.Stat(from)
 	if err != nil {
-		return nil, api.Usagef("", "--from %s: %v", quote.Path(r.From), errors.Unwrap(err))
+		return nil, api.Usagef("", "--from %s: %v", quote.Path(r.From), quote.Cause(err))
 	}
 	if info.Mode().IsRegular() {
 		return e.initByFile(ctx, from, body)

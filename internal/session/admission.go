@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -54,7 +56,7 @@ func (a Admission) Admit(dir string) (Workspace, error) {
 	}
 	given, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return Workspace{}, api.Usagef("", "workspace %s: %v", quote.Path(dir), errors.Unwrap(err))
+		return Workspace{}, api.Usagef("", "workspace %s: %v", quote.Path(dir), quote.Cause(err))
 	}
 	info, err := os.Stat(given)
 	if err != nil || !info.IsDir() {
@@ -133,15 +135,39 @@ func checkGit(root string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return refused("make .git a directory", "%s has a git directory elsewhere, behind a symbolic link", root)
 	}
+	if !info.Mode().IsRegular() {
+		return refused("make .git a directory", "%s has a .git that is no directory and no file", root)
+	}
 	hint := "start the session in the main work tree"
-	if text, err := os.ReadFile(root + "/.git"); err == nil && len(text) < 4096 {
-		if to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: "); ok {
-			if main, _, found := strings.Cut(to, "/.git/"); found && filepath.IsAbs(main) {
-				hint += ": forkcell agent --workspace " + quote.Path(main)
-			}
-		}
+	if main := mainWorkTree(root); main != "" {
+		hint += ": forkcell agent --workspace " + quote.Path(main)
 	}
 	return refused(hint, "%s is a linked work tree: its git directory is elsewhere", root)
+}
+
+// mainWorkTree returns the main work tree that the .git file of a linked one names; ""
+// if it names none.
+func mainWorkTree(root string) string {
+	dir, err := fsx.OpenRoot(root)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(".git")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return ""
+	}
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+	main, _, found := strings.Cut(to, "/.git/")
+	if !ok || !found || !filepath.IsAbs(main) {
+		return ""
+	}
+	return main
 }
 
 // isBare reports whether a directory looks like a git repository without files.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
@@ -192,7 +194,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{
-		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", ".local/share/opencode/x",
+		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x",
 	} {
 		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -203,7 +205,10 @@ func TestAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, link := range [][2]string{{"../project/.git", "behind/.git"}, {"project", "alias"}, {".ssh", "keys"}} {
+	if err := unix.Mkfifo(home+"/pipe/.git", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range [][2]string{{"../project/.git", "behind/.git"}, {"project", "alias"}, {".ssh", "keys"}, {"loop", "loop"}} {
 		if err := os.Symlink(link[0], home+"/"+link[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -229,6 +234,7 @@ func TestAdmission(t *testing.T) {
 		{"bare", true, "bare git repository", true},
 		{"linked", true, "linked work tree", true},
 		{"behind", true, "symbolic link", true},
+		{"pipe", true, "no directory and no file", true},
 	} {
 		w, err := Host{Home: home}.Admission(c.nonGit).Admit(home + "/" + c.dir)
 		switch {
@@ -237,6 +243,9 @@ func TestAdmission(t *testing.T) {
 		case !c.refuse && (err != nil || w.Root != c.want):
 			t.Errorf("%s: got %s, %v, want %s", c.dir, w.Root, err, c.want)
 		}
+	}
+	if _, err := (Host{Home: home}).Admission(true).Admit(home + "/loop"); err == nil || strings.Contains(err.Error(), "nil") {
+		t.Errorf("a link to itself: %v", err)
 	}
 	if _, err := (Host{Home: home}).Admission(true).Admit("/"); api.KindOf(err) != api.Refused || err == nil {
 		t.Errorf("/: %v", err)
