@@ -2,6 +2,8 @@ package cell_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +17,22 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/receipt"
 )
+
+// TestBundleWithoutLargeOutput: output that is too large for a bundle does not keep
+// smaller output out of it.
+func TestBundleWithoutLargeOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	res, _ := w.sh("demo", "head -c 17000000 /dev/zero; echo small >&2")
+	data, err := w.e.Bundle(w.ctx, res.ReceiptID)
+	w.ok(err)
+	b, err := receipt.ParseBundle(bytes.NewReader(data))
+	w.ok(err)
+	if small := sha256.Sum256([]byte("small\n")); string(b.Included[hex.EncodeToString(small[:])]) != "small\n" {
+		t.Error("the bundle does not have the output to stderr")
+	}
+}
 
 // TestBundle: a receipt is verified elsewhere with only a trusted key.
 func TestBundle(t *testing.T) {

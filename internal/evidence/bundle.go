@@ -161,9 +161,10 @@ func (l *Log) includeEvents(b *receipt.Bundle, run *receipt.Run) error {
 func (l *Log) includeLogs(b *receipt.Bundle, logs []receipt.Log) error {
 	total := int64(0)
 	for _, stream := range logs {
-		if total += stream.Bytes; total > maxIncluded {
+		if total+stream.Bytes > maxIncluded {
 			continue
 		}
+		total += stream.Bytes
 		f, err := l.store.OpenBlob(stream.SHA256)
 		if err != nil {
 			continue // a verification reports it as not included
