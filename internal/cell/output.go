@@ -57,7 +57,7 @@ func (o *output) discard() {
 func (o *output) stdout(to io.Writer) io.Writer { return &tee{o: o, i: 0, to: to} }
 func (o *output) stderr(to io.Writer) io.Writer { return &tee{o: o, i: 1, to: to} }
 
-// tee writes to the caller first: the display must not wait for a disk.
+// tee stores output, and then passes it on: what a caller has seen is stored.
 type tee struct {
 	o  *output
 	i  int

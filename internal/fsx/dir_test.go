@@ -130,7 +130,6 @@ func TestOpenFileTakesOnlyRegularFiles(t *testing.T) {
 	if !info.IsRegular() || info.Size != 1 {
 		t.Errorf("StatFile: %+v", info)
 	}
-	check(t, SyncFS(f))
 	check(t, d.SyncFS())
 }
 

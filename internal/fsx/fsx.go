@@ -91,14 +91,6 @@ func StatFile(f *os.File) (Info, error) {
 	return infoOf(&st), nil
 }
 
-// SyncFS makes everything on the file system that holds f durable.
-func SyncFS(f interface{ Fd() uintptr }) error {
-	if err := retry(func() error { return unix.Syncfs(int(f.Fd())) }); err != nil {
-		return os.NewSyscallError("syncfs", err)
-	}
-	return nil
-}
-
 // retry repeats a call that a signal interrupted. File systems on a network or
 // in user space return EINTR even for calls that otherwise never do.
 func retry(call func() error) error {

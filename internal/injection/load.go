@@ -184,10 +184,6 @@ func OwnState(home, full string) string {
 	return ""
 }
 
-// DefaultPath returns where the operator's own policy is, given the directory of
-// the program's configuration.
-func DefaultPath(config string) string { return path.Join(config, "injection-policy.toml") }
-
 // fields are the keys of a table, by name.
 type fields map[string]pair
 

@@ -98,15 +98,6 @@ func Content(s string) string {
 	return b.String()
 }
 
-// Markdown returns s for the inside of a Markdown code span, in a table too: no
-// line end, no backquote, no vertical bar, nothing invisible, never empty.
-func Markdown(s string) string {
-	if s == "" {
-		return `""`
-	}
-	return strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(Line(s))
-}
-
 // Arg returns one argument, quoted for a shell where necessary.
 func Arg(s string) string {
 	switch {

@@ -44,7 +44,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-func TestLineContentMarkdown(t *testing.T) {
+func TestLineContent(t *testing.T) {
 	t.Parallel()
 	in := "a\tb\\n\x1b]0;x\a|`\u202e"
 	if got, want := quote.Line(in), `a\tb\n\x1b]0;x\x07|`+"`"+`\u202e`; got != want {
@@ -52,12 +52,6 @@ func TestLineContentMarkdown(t *testing.T) {
 	}
 	if got, want := quote.Content(in), "a\tb"+`\\n\x1b]0;x\x07|`+"`"+`\u202e`; got != want {
 		t.Errorf("Content = %s, want %s", got, want)
-	}
-	if got, want := quote.Markdown(in), `a\tb\n\x1b]0;x\x07\x7c\x60\u202e`; got != want {
-		t.Errorf("Markdown = %s, want %s", got, want)
-	}
-	if got := quote.Markdown(""); got != `""` {
-		t.Errorf("Markdown of nothing = %s", got)
 	}
 	if !quote.Visible("a\tb") || quote.Visible("a\rb") || quote.Visible("a\nb") {
 		t.Error("Visible: tabs show, line ends do not")
@@ -103,13 +97,10 @@ func FuzzQuote(f *testing.F) {
 		if back != s {
 			t.Fatalf("Path(%q) reads back as %q", s, back)
 		}
-		for _, out := range []string{p, quote.Line(s), quote.Arg(s), quote.Markdown(s), quote.Content(s)} {
+		for _, out := range []string{p, quote.Line(s), quote.Arg(s), quote.Content(s)} {
 			if !utf8.ValidString(out) || !quote.Visible(out) {
 				t.Fatalf("%q gives %q, which can draw", s, out)
 			}
-		}
-		if strings.ContainsAny(quote.Markdown(s), "`|\n") {
-			t.Fatalf("Markdown(%q) = %q", s, quote.Markdown(s))
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // the format of hashed names; it protects nothing here
 	"encoding/base64"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,14 +83,6 @@ func Name(host string, port uint16) string {
 		return host
 	}
 	return "[" + host + "]:" + strconv.Itoa(int(port))
-}
-
-// Address returns a host and a port for people: without the usual port.
-func Address(host string, port uint16) string {
-	if port == defaultPort {
-		return host
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // matches reports whether a line is about a host.

@@ -21,7 +21,7 @@ import (
 	"github.com/forkcell/forkcell/sdk/python"
 )
 
-// envWarm makes the drivers of a process warmDrivers.
+// envWarm makes each driver of a process a warmDriver.
 const envWarm = "FORKCELL_TEST_WARM"
 
 const interpreter = "/usr/bin/python3"

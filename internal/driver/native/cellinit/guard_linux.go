@@ -113,9 +113,9 @@ func unheard(calls seccomp.Notify) (list []string) {
 	return list
 }
 
-// leastLandlock is the ABI without which a hard requirement fails. The one right
-// that 3 adds to it is truncation, which outside the writable directories a
-// read-only mount refuses as well; see docs/decisions/0014-landlock-abi.md.
+// LeastLandlock is the ABI without which a hard requirement fails. FullLandlock adds
+// one right to it, truncation. Outside the writable directories a read-only mount
+// refuses that as well; see docs/decisions/0014-landlock-abi.md.
 const (
 	LeastLandlock = 2
 	FullLandlock  = 3
