@@ -35,6 +35,8 @@ const selfUser = "^TestAsOrdinaryUser$"
 func tested() []job {
 	return []job{
 		{Name: "driver", Pkg: "internal/driver/native"},
+		{Name: "capture", Pkg: "internal/capture"},
+		{Name: "origin", Pkg: "internal/capture/origin"},
 		{Name: "landlock", Pkg: "internal/landlock"},
 		{Name: "seccomp", Pkg: "internal/seccomp"},
 		{Name: "cgroup", Pkg: "internal/cgroup"},

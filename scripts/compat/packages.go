@@ -26,7 +26,7 @@ const (
 func userland() []string {
 	return []string{
 		"acl", "attr", "base-files", "base-passwd", "bash", "coreutils", "dash", "diffutils", "findutils", "git", "grep", "gzip",
-		"hostname", "libc-bin", "mawk", "openssl", "procps", "sed", "tar", "util-linux",
+		"hostname", "libc-bin", "mawk", "mount", "openssl", "procps", "python3", "sed", "tar", "util-linux",
 	}
 }
 

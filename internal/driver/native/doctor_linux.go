@@ -144,7 +144,7 @@ func (p Probes) egress(ctx context.Context, cells bool) driver.Check {
 			Remedy: "boot with kernel.yama.ptrace_scope below 3, which cannot be lowered on a running system, or allow pidfd_getfd; rules without binaries work all the same",
 		}
 	}
-	return simple(name, err, "use a kernel with nf_tables and nft_tproxy, and load those modules (as root: modprobe nft_tproxy); cells without a network work without")
+	return simple(name, err, "use a kernel with nf_tables, and load its parts (as root: modprobe -a nft_tproxy nft_ct nft_chain_nat nft_nat nft_reject_inet); cells without a network work without")
 }
 
 func isDir(path string) bool {

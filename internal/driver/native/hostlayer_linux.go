@@ -66,7 +66,7 @@ var errNoMap = errors.New("its file system has no id maps")
 
 func (m *maker) publicView(dir string, ns int) (int, error) {
 	if m.empty < 0 {
-		fd, err := mountfd.NewFS("tmpfs", mountfd.AttrSystem, mountfd.Option{Key: "mode", Value: "0755"})
+		fd, err := emptyDirectory()
 		if err != nil {
 			return -1, err
 		}
@@ -85,25 +85,30 @@ func (m *maker) publicView(dir string, ns int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("credentials: %w", err)
 	}
-	view, err := m.readOnlyUnion(host, m.empty)
+	view, err := m.readOnlyUnion(host)
 	return view, errors.Join(err, back())
 }
 
-// readOnlyUnion shows the directory top over the directory below.
-func (m *maker) readOnlyUnion(top, below int) (int, error) {
+func emptyDirectory() (int, error) {
+	return mountfd.NewFS("tmpfs", mountfd.AttrSystem, mountfd.Option{Key: "mode", Value: "0755"})
+}
+
+// readOnlyUnion shows the directory top over an empty one.
+func (m *maker) readOnlyUnion(top int) (int, error) {
 	if !m.legacy {
-		fd, err := mountfd.UnionByDescriptor(top, below)
+		fd, err := mountfd.UnionByDescriptor(top, m.empty)
 		if err == nil || !mountfd.NeedsPaths(err) {
 			return fd, err
 		}
 	}
-	// A mount can be attached once, and below serves all unions.
-	copied, err := mountfd.CloneOne(below, mountfd.AttrSystem)
+	// m.empty serves all unions, and a mount can be attached once. Older kernels cannot
+	// copy a mount that is not attached, so this union gets an empty directory of its own.
+	below, err := emptyDirectory()
 	if err != nil {
 		return -1, err
 	}
-	m.out.spent = append(m.out.spent, copied)
-	if err := m.enterStage([]int{top, copied}); err != nil {
+	m.out.spent = append(m.out.spent, below)
+	if err := m.enterStage([]int{top, below}); err != nil {
 		return -1, err
 	}
 	if err := unix.Mount("overlay", mountfd.NameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=0:1"); err != nil {
