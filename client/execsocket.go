@@ -14,8 +14,12 @@ import (
 	"github.com/coder/websocket"
 )
 
-// execProtocol is the subprotocol of the sockets of commands.
-const execProtocol = "forkcell.exec.v1"
+const (
+	// execProtocol is the subprotocol of the sockets of commands.
+	execProtocol = "forkcell.exec.v1"
+	// acknowledged is the same with messages that acknowledge input.
+	acknowledged = execProtocol + ".acknowledged"
+)
 
 // The channels of binary messages: their first byte.
 const (
@@ -27,6 +31,9 @@ const (
 const (
 	// inputPart is how much input one message has.
 	inputPart = 64 << 10
+	// partsUnread is how many messages of input a daemon that acknowledges input may
+	// have, so that what the command does not read delays no signal.
+	partsUnread = 4
 	// maxFrame bounds a message of the daemon.
 	maxFrame = 16 << 20
 )
@@ -71,11 +78,13 @@ type ExecSocket struct {
 	// ID names the command, for Attach.
 	ID string
 
-	ctx  context.Context //nolint:containedctx // it is the connection's: Write has none
-	conn *websocket.Conn
-	done chan struct{} // closed when the next two are set
-	exit *ExecExit
-	err  error
+	ctx    context.Context //nolint:containedctx // it is the connection's: Write has none
+	conn   *websocket.Conn
+	unread chan int      // sizes of the messages of input that were not read, in order
+	first  int           // what was not read of the first one; used by receive only
+	done   chan struct{} // closed when the next two are set
+	exit   *ExecExit
+	err    error
 }
 
 // ExecExit is how a command ended.
@@ -108,7 +117,7 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 		in.header.Set("Authorization", "Bearer "+c.client.token)
 	}
 	conn, resp, err := websocket.Dial(ctx, c.client.address.base+path, &websocket.DialOptions{
-		HTTPClient: c.client.http, HTTPHeader: in.header, Subprotocols: []string{execProtocol},
+		HTTPClient: c.client.http, HTTPHeader: in.header, Subprotocols: []string{acknowledged, execProtocol},
 	})
 	switch {
 	case err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest:
@@ -118,6 +127,9 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 	}
 	conn.SetReadLimit(maxFrame)
 	s := &ExecSocket{ctx: ctx, conn: conn, done: make(chan struct{})}
+	if conn.Subprotocol() == acknowledged {
+		s.unread = make(chan int, partsUnread)
+	}
 	first, err := s.next(nil, nil)
 	if err == nil && first.Type != "started" {
 		err = errors.New("the socket did not begin with the id of the command")
@@ -140,6 +152,7 @@ type execMessage struct {
 	ExecID   string `json:"exec_id,omitempty"`
 	ExitCode int    `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`
+	Bytes    int    `json:"bytes,omitempty"`
 }
 
 // receive passes on output until the command or the connection has ended.
@@ -155,6 +168,20 @@ func (s *ExecSocket) receive(in *call) {
 		case m.Type == "exit":
 			s.exit = &ExecExit{ExitCode: m.ExitCode, Signal: m.Signal}
 			return
+		case m.Type == "stdin_read":
+			s.acknowledge(m.Bytes)
+		}
+	}
+}
+
+// acknowledge lets Write send as much as the command has read.
+func (s *ExecSocket) acknowledge(n int) {
+	for s.first -= n; s.first < 0; {
+		select {
+		case size := <-s.unread:
+			s.first += size
+		default:
+			s.first = 0 // more than was sent
 		}
 	}
 }
@@ -191,9 +218,16 @@ func (s *ExecSocket) lost(err error) error {
 	return fmt.Errorf("the socket was closed before the command ended: %w", err)
 }
 
-// Write sends input to the command.
+// Write sends input to the command. It waits while the command does not read.
 func (s *ExecSocket) Write(p []byte) (n int, err error) {
 	for part := range bytesParts(p) {
+		if s.unread != nil {
+			select {
+			case s.unread <- len(part):
+			case <-s.done:
+				return n, io.ErrClosedPipe
+			}
+		}
 		if err := s.conn.Write(s.ctx, websocket.MessageBinary, append([]byte{channelStdin}, part...)); err != nil {
 			return n, err
 		}

@@ -91,6 +91,32 @@ func TestExecSocket(t *testing.T) {
 	}
 }
 
+// TestExecUnreadInput sends a signal to a command that does not read its input.
+func TestExecUnreadInput(t *testing.T) {
+	t.Parallel()
+	cell := liveCell(t, "unread")
+	var stdout waiter
+	s, err := cell.OpenExec(t.Context(), client.OpenExec{Command: client.Shell("head -c 1000000 | wc -c; exec sleep 1000")}, client.Stdout(&stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := s.Write(make([]byte, 10_000_000))
+		written <- err
+	}()
+	stdout.wait(t, "1000000") // the rest is not read
+	if err := s.Signal("KILL"); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := s.Wait(); err != nil || exit.Signal != "KILL" {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if err := <-written; err == nil {
+		t.Error("input that nobody read was taken")
+	}
+}
+
 // TestExecTerminal resizes the terminal of a command, leaves it, joins it again, and
 // ends it by a signal.
 func TestExecTerminal(t *testing.T) {
