@@ -13,6 +13,10 @@ const maxTranscript = 1 << 20
 // maxPart bounds the output in one answer.
 const maxPart = 256 << 10
 
+// shortChunk is the size up to which chunks are joined. A command that writes single bytes
+// must not use many times their number in the memory of the supervisor.
+const shortChunk = 4 << 10
+
 // transcript holds the last output of all commands of a live cell, in the order
 // in which it came, with secret values taken out.
 type transcript struct {
@@ -29,8 +33,10 @@ func newTranscript() *transcript { return &transcript{changed: make(chan struct{
 func (t *transcript) add(stderr bool, p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for part := range slices.Chunk(p, maxPart) {
-		t.chunks = append(t.chunks, outputChunk{Stderr: stderr, Data: slices.Clone(part)})
+	if !t.extend(stderr, p) {
+		for part := range slices.Chunk(p, maxPart) {
+			t.chunks = append(t.chunks, outputChunk{Stderr: stderr, Data: slices.Clone(part)})
+		}
 	}
 	t.end += uint64(len(p))
 	for t.end-t.start > maxTranscript {
@@ -38,6 +44,20 @@ func (t *transcript) add(stderr bool, p []byte) {
 		t.chunks = t.chunks[1:]
 	}
 	t.wake()
+}
+
+// extend adds to the last chunk, if that is a short one of the same stream. Readers may
+// have the bytes that the chunk has already: they do not change.
+func (t *transcript) extend(stderr bool, p []byte) bool {
+	if len(t.chunks) == 0 {
+		return false
+	}
+	last := &t.chunks[len(t.chunks)-1]
+	if last.Stderr != stderr || len(last.Data)+len(p) > shortChunk {
+		return false
+	}
+	last.Data = append(last.Data, p...)
+	return true
 }
 
 func (t *transcript) wake() {
