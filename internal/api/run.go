@@ -115,6 +115,8 @@ type Keyboard string
 const (
 	KeyboardShare Keyboard = "share"
 	KeyboardTake  Keyboard = "take"
+	// KeyboardSend is of a client that types one message and leaves. It always types.
+	KeyboardSend Keyboard = "send"
 )
 
 // WindowSize is the size of a terminal.

@@ -329,6 +329,12 @@ func Lifecycle(s Subject, step LifecycleStep) Event {
 	return Event{r}
 }
 
+// States of a live cell that others read from its events.
+const (
+	ClientAttached = "client attached"
+	MessageTyped   = "message typed"
+)
+
 // Config returns an event about a change of the policy or the state of a live cell
 // (class 5019). State is the result, such as "policy applied" or "cell paused".
 func Config(s Subject, state string) Event {

@@ -152,7 +152,13 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 	if ses.info.TTY && req.Size != (api.WindowSize{}) {
 		ses.resize(a, req.Size)
 	}
+	if s.opt.Attached != nil && req.Keyboard != api.KeyboardSend {
+		s.opt.Attached(ses.info.ID)
+	}
 	s.converse(conn, f, ses, a)
+	if n := ses.typedBy(a); s.opt.Typed != nil && n > 0 {
+		s.opt.Typed(ses.info.ID, n)
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type attachment struct {
 	noOut   bool   // takes no more of stdout
 	noErr   bool
 	shares  bool // types only if it is the first of those that share the keyboard
+	typed   int  // bytes of its input that were for the command
 	gone    bool
 	failure error // to be sent before the connection ends
 }
@@ -228,9 +229,20 @@ func (s *session) feed(a *attachment, p []byte) error {
 		s.changed.Broadcast()
 		return nil
 	}
+	a.typed += len(p)
 	s.in.push(a, p)
 	s.typed.Broadcast()
 	return nil
+}
+
+// typedBy returns how many bytes a client typed that does not share the keyboard.
+func (s *session) typedBy(a *attachment) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.shares {
+		return 0
+	}
+	return a.typed
 }
 
 func (s *session) closeInput(a *attachment) {
@@ -278,7 +290,7 @@ func (s *session) attach(drop func(), keyboard api.Keyboard) (*attachment, error
 	if len(s.clients) == maxAttached {
 		return nil, &api.Error{Kind: api.Busy, Code: api.CodeTooMany, Message: "too many clients are attached to this command"}
 	}
-	a := &attachment{drop: drop, pos: s.out.start, window: window, shares: keyboard != ""}
+	a := &attachment{drop: drop, pos: s.out.start, window: window, shares: keyboard == api.KeyboardShare || keyboard == api.KeyboardTake}
 	if keyboard == api.KeyboardTake {
 		s.clients = slices.Insert(s.clients, 0, a)
 	} else {

@@ -8,13 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -132,6 +133,50 @@ func TestDetachAndAttach(t *testing.T) {
 	want(t, 9, exit, err)
 	if all := again.String(); last.Len() != 1<<10 || !strings.HasSuffix(all, last.String()) {
 		t.Errorf("replay of %d bytes: %q", last.Len(), last.String())
+	}
+}
+
+// TestVisits: the host is told who joins a command, and how much a client typed that came
+// to type a message. What those type who share the keyboard is not counted.
+func TestVisits(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 10)
+	f := serve(t, &realHost{}, live.Options{
+		Attached: func(string) { told <- "attached" },
+		Typed:    func(_ string, n int) { told <- "typed " + strconv.Itoa(n) },
+	})
+	in, keys := io.Pipe()
+	out := newUntil()
+	go func() {
+		out.await("ready")
+		_, _ = keys.Write([]byte{0x10, 0x11})
+	}()
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; done")
+	cmd.TTY, cmd.Detachable = true, true
+	var id string
+	if _, err := f.Exec(t.Context(), cmd, live.Streams{In: live.DetachKeys(in), Out: out}, live.Control{Started: func(s live.Session) { id = s.ID }}); !errors.Is(err, live.ErrDetached) {
+		t.Fatal(err)
+	}
+	visit := func(k api.Keyboard, text string) {
+		t.Helper()
+		in := io.MultiReader(strings.NewReader(text), iotest.ErrReader(live.ErrDetached))
+		if _, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{In: in}, live.Control{Keyboard: k}); !errors.Is(err, live.ErrDetached) {
+			t.Fatal(err)
+		}
+	}
+	visit(api.KeyboardSend, "message\r")
+	if got := <-told; got != "typed 8" {
+		t.Errorf("after a message: %s", got)
+	}
+	visit(api.KeyboardShare, "shared\r")
+	if got := <-told; got != "attached" {
+		t.Errorf("of one who shares the keyboard: %s", got)
+	}
+	visit("", "alone\r")
+	for _, want := range []string{"attached", "typed 6"} {
+		if got := <-told; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

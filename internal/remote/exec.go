@@ -42,7 +42,7 @@ func (e *Engine) Attach(ctx context.Context, r api.ExecRequest, session string, 
 		q.Set("cols", strconv.Itoa(int(r.Size.Cols)))
 		q.Set("rows", strconv.Itoa(int(r.Size.Rows)))
 	}
-	if r.Keyboard != "" {
+	if r.Keyboard == api.KeyboardShare || r.Keyboard == api.KeyboardTake {
 		q.Set("keyboard", string(r.Keyboard))
 	}
 	return e.visit(ctx, inCell(r.Cell, "/exec/"+url.PathEscape(session)+"?"+q.Encode()), r, stdio)

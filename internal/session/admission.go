@@ -140,7 +140,7 @@ func checkGit(root string) error {
 	}
 	hint := "start the session in the main work tree"
 	if main := mainWorkTree(root); main != "" {
-		hint += ": forkcell agent --workspace " + quote.Path(main)
+		hint += ": --workspace " + quote.Arg(main)
 	}
 	return refused(hint, "%s is a linked work tree: its git directory is elsewhere", root)
 }

@@ -52,7 +52,7 @@ func Send(ctx context.Context, e Attacher, name, command, text string, enter boo
 	if enter {
 		typed.parts = append(typed.parts, []byte("\r"))
 	}
-	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true}, command, cell.Stdio{In: typed, Out: io.Discard, Err: io.Discard})
+	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true, Keyboard: api.KeyboardSend}, command, cell.Stdio{In: typed, Out: io.Discard, Err: io.Discard})
 	return typed.sent, err
 }
 

@@ -131,6 +131,7 @@ type happening struct {
 	Activity int    `json:"activity_id"`
 	Name     string `json:"activity_name"`
 	Action   string `json:"action"`
+	State    string `json:"state"`
 	Message  string `json:"message"`
 	Detail   string `json:"status_detail"`
 	Rule     struct {
@@ -165,6 +166,12 @@ func fromEvent(rec event.Record) (api.TimelineEntry, error) {
 	kind := kindOf(event.Class(e.Class), e.Activity)
 	if event.Class(e.Class) == event.ProcessActivity && e.Rule.Name == rulePackages {
 		kind = "package"
+	}
+	switch e.State {
+	case event.ClientAttached:
+		kind = "attach"
+	case event.MessageTyped:
+		kind = "send"
 	}
 	out := api.TimelineEntry{At: time.UnixMilli(e.Time).UTC(), Kind: kind, Summary: e.summary(), Details: map[string]string{}}
 	for key, value := range map[string]string{

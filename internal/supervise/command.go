@@ -160,6 +160,16 @@ func (h *Host) recordEnd(x *execution, o driver.Outcome) {
 	close(x.done)
 }
 
+// recordAttach records that a client has joined a command.
+func (h *Host) recordAttach(session string) {
+	h.Record(event.Config(event.Subject{Message: "a client attached to " + session}, event.ClientAttached))
+}
+
+// recordTyped records that a message was typed, and not which one.
+func (h *Host) recordTyped(session string, bytes int) {
+	h.Record(event.Config(event.Subject{Message: api.Counted(bytes, "byte") + " typed into " + session}, event.MessageTyped))
+}
+
 // recordForward records the begin or the end of a forwarded connection.
 func (h *Host) recordForward(x *execution, step event.NetworkStep) {
 	if port := forwarded(x.process.Args); port != 0 {

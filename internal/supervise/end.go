@@ -62,7 +62,7 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.cancel = cancel
 	go func() {
-		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version})
+		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version, Attached: h.recordAttach, Typed: h.recordTyped})
 	}()
 	defer h.takeTurns(serving)()
 	limit, stopLimit := after(h.Timeout)
