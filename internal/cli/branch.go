@@ -55,6 +55,9 @@ has ended.`,
 	f.StringVar(&o.Name, "name", "", "call the new cell `NEW` (default: after CELL)")
 	f.IntVarP(&o.N, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
 	f.StringVar(&o.From, "from", "", "begin with the memory of `CHECKPOINT` of CELL, which need not be live")
+	_ = cmd.RegisterFlagCompletionFunc("from", func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return startingWith(s.known(c.Context(), first(args)).Checkpoints, prefix), cobra.ShellCompDirectiveNoFileComp
+	})
 	f.BoolVar(&o.stop, "stop", false, "stop CELL afterwards; the new cells go on")
 	f.StringVar(&o.policy, "policy", "", "enforce the policy `FILE` together with that of CELL; a preset's name works too")
 	f.Var((*duration)(&o.Timeout), "timeout", "stop each new cell after this time")
@@ -116,7 +119,7 @@ func newEval(s *session) *cobra.Command {
 value of its last line. The exit code is 1 if the code raised an exception.
 
 Names that the code defines stay in the cell. In a template the code runs in a branch
-that is dropped afterwards. If this command is interrupted, the code goes on.`,
+that is dropped afterwards. If this command is interrupted, so is the code.`,
 		Example: `  forkcell eval try 'x = 40'
   forkcell eval try 'x + 2'`,
 		Args:              positional("CELL", "CODE"),

@@ -42,6 +42,11 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 			return startingWith(cell.Bests(), prefix), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
+	if cmd.Flags().Lookup("runtime") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("runtime", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(cell.Runtimes(), prefix), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 	for _, sub := range cmd.Commands() {
 		s.addCompletions(sub)
 	}
