@@ -232,6 +232,19 @@ func noInterpreters(cell, verb string) error {
 	return api.Refusef(api.CodeNotWarm, "`forkcell "+verb+" "+cell+" -- CMD` runs a command in it", "cell %s has no warm interpreter: its runtime has none", cell)
 }
 
+// checkInterpreter refuses a live cell whose runtime has no interpreters.
+func (e *Engine) checkInterpreter(cell string) error {
+	c, err := e.FindCell(cell)
+	if err != nil {
+		return err
+	}
+	runs, err := e.UnfinishedRuns(c)
+	if err == nil && len(runs) > 0 && cmp.Or(runs[len(runs)-1].Runtime, api.RuntimeNative) != api.RuntimeNative {
+		return noInterpreters(c.Name, "exec")
+	}
+	return err
+}
+
 func notInterpreter(cell string) error {
 	return api.Refusef(api.CodeNotWarm, "forkcell warm python makes a template, and forkcell branch cells to use", "cell %s has no warm interpreter", cell)
 }

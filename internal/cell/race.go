@@ -41,6 +41,8 @@ type RaceOptions struct {
 	// Warm makes the attempts branches of the cell, which must be live, with these
 	// policies, limits and credentials. nil makes forks.
 	Warm *api.BranchRequest
+	// Code says that an attempt is code for the interpreter of its branch.
+	Code bool
 }
 
 // AttemptVariable has the number of the attempt, in each attempt and its judge. By it
@@ -102,6 +104,11 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, names []string) (from store.Cell, at store.Checkpoint, err error) {
 	if o.Warm == nil {
 		return r.fork(ctx, api.ForkRequest{Cell: o.Cell}, names, !o.Keep)
+	}
+	if o.Code {
+		if err := r.e.checkInterpreter(o.Cell); err != nil {
+			return from, at, err
+		}
 	}
 	req := *o.Warm
 	req.Cell, req.Name, req.N = o.Cell, prefix, o.Attempts

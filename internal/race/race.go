@@ -50,7 +50,7 @@ func Run(ctx context.Context, e Engine, req api.RaceRequest, events func(api.Rac
 		return nil, err
 	}
 	r.forks, err = e.BeginRace(ctx, cell.RaceOptions{
-		Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep, Warm: branches(req),
+		Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep, Warm: branches(req), Code: hasCode(r.commands),
 	})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // checkWarm refuses a race whose attempts need a warm cell and do not get one, and
 // options of runs that a branch cannot have.
 func checkWarm(req api.RaceRequest, commands []api.RaceCommand) error {
-	code := slices.ContainsFunc(commands, func(c api.RaceCommand) bool { return c.Code != "" })
+	code := hasCode(commands)
 	if !req.Warm {
 		if code {
 			return api.Usagef("give --warm too", "code runs in the warm interpreters of branches")
@@ -33,6 +33,11 @@ func checkWarm(req api.RaceRequest, commands []api.RaceCommand) error {
 		return api.Usagef("leave them out", "--env, --workdir and --timeout are for commands: code runs in a process that is there")
 	}
 	return nil
+}
+
+// hasCode reports whether an attempt is code for an interpreter.
+func hasCode(commands []api.RaceCommand) bool {
+	return slices.ContainsFunc(commands, func(c api.RaceCommand) bool { return c.Code != "" })
 }
 
 // branches returns what the branches of a race have of its options; nil for a race
