@@ -13,7 +13,11 @@ import (
 // neededModules are what the machine loads: its disks, and what Debian loads by
 // itself once a program asks for it.
 func neededModules() []string {
-	return []string{"virtio_pci", "virtio_blk", "overlay", "nft_tproxy", "nft_ct", "nft_chain_nat", "nft_nat", "nft_reject_inet"}
+	return []string{
+		"virtio_pci", "virtio_blk", "overlay",
+		"nft_tproxy", "nft_ct", "nft_chain_nat", "nft_nat", "nft_reject_inet", "nft_reject_ipv4",
+		"tcp_diag", "udp_diag", "mptcp_diag",
+	}
 }
 
 // moduleFiles finds the files of a kernel's modules, by name.

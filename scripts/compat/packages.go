@@ -25,7 +25,7 @@ const (
 // userland is what the tests call, and what those need.
 func userland() []string {
 	return []string{
-		"acl", "attr", "base-files", "base-passwd", "bash", "coreutils", "dash", "diffutils", "findutils", "git", "grep", "gzip",
+		"acl", "attr", "base-files", "base-passwd", "bash", "coreutils", "curl", "dash", "diffutils", "findutils", "git", "grep", "gzip",
 		"hostname", "libc-bin", "mawk", "mount", "openssl", "procps", "python3", "sed", "tar", "util-linux",
 	}
 }

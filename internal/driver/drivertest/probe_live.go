@@ -41,6 +41,7 @@ func liveProbes() []probe {
 			defer f.Close()
 			return errors.Join(change(path, int(f.Fd())), hasSetID(path))
 		})
+		list[len(list)-1].optional = name == "fchmodat2" // since Linux 6.6
 	}
 	const flags = unix.O_CREAT | unix.O_WRONLY
 	for name, create := range map[string]func(path string) error{
