@@ -104,7 +104,11 @@ func (a *application) hazards() error {
 	if err != nil {
 		return err
 	}
-	links, err := home.Linked(base, a.cell.MountAt)
+	changed := make([]string, len(a.merge.ops))
+	for i, op := range a.merge.ops {
+		changed[i] = op.Path
+	}
+	links, err := home.Linked(base, a.cell.MountAt, changed)
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,66 @@
 package home
 
 import (
+	"path"
+	"strings"
+
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
 // Linked returns what finds control files behind the links of a workspace, which is at
-// root.
-func Linked(t *tree.Tree, root string) (*leftout.Linked, error) {
-	l := leftout.NewLinked(root)
-	return l, t.Walk(func(path string, e tree.Entry) error {
-		if e.Kind == tree.KindSymlink {
-			l.Add(path, e.Target)
+// root. It looks for such links in the directories above the changed paths, and one level
+// deeper in those of them whose names begin with a dot, as .github does: in no others, so
+// that the cost follows the change.
+func Linked(t *tree.Tree, root string, changed []string) (*leftout.Linked, error) {
+	var links []string
+	for dir := range above(changed) {
+		found, err := linksIn(t, dir, true)
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		links = append(links, found...)
+	}
+	return leftout.NewLinked(root, links, func(path string) (string, error) {
+		e, _, err := t.Lookup(path)
+		return e.Target, err
 	})
+}
+
+// above returns the directories above the paths, and the root.
+func above(paths []string) map[string]bool {
+	dirs := map[string]bool{".": true}
+	for _, p := range paths {
+		for dir := path.Dir(p); !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return dirs
+}
+
+// linksIn lists the links in a directory of a tree, and with hidden also those in its
+// directories whose names begin with a dot. What is no directory has none.
+func linksIn(t *tree.Tree, dir string, hidden bool) (links []string, err error) {
+	e, _, err := t.Lookup(dir)
+	if err != nil || e.Kind != tree.KindDir {
+		return nil, err
+	}
+	children, err := t.Children(e.Sub)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range children {
+		at := path.Join(dir, c.Name)
+		switch {
+		case c.Kind == tree.KindSymlink:
+			links = append(links, at)
+		case hidden && c.Kind == tree.KindDir && strings.HasPrefix(c.Name, "."):
+			below, err := linksIn(t, at, false)
+			if err != nil {
+				return nil, err
+			}
+			links = append(links, below...)
+		}
+	}
+	return links, nil
 }

@@ -12,9 +12,10 @@ import (
 // Linked finds control files behind symbolic links: a change of src/settings.json is one of
 // .claude/settings.json where .claude links to src. The zero value knows no link.
 type Linked struct {
-	root    string
-	links   map[string]string
-	targets map[string]linkTarget // nil until they are asked for
+	root string
+	// read returns the target of the link at a path of the tree, or "" if none is there.
+	read    func(path string) (target string, err error)
+	targets map[string]linkTarget
 }
 
 // linkTarget is a path that a control file leads to.
@@ -27,19 +28,31 @@ type linkTarget struct {
 // maxLinks bounds how many links one path may lead through, as the kernel does.
 const maxLinks = 40
 
-// NewLinked returns a Linked for the tree at root, an absolute path that links in it may
-// name.
-func NewLinked(root string) *Linked { return &Linked{root: root, links: map[string]string{}} }
-
-// Add adds a link of the tree.
-func (l *Linked) Add(path, target string) { l.links[path], l.targets = target, nil }
+// NewLinked follows those of the given links that are control files. The tree is at root, an
+// absolute path that links in it may name. read returns the target of the link at a path, or
+// "" if none is there.
+func NewLinked(root string, links []string, read func(path string) (target string, err error)) (*Linked, error) {
+	l := &Linked{root: root, read: read, targets: map[string]linkTarget{}}
+	for _, link := range links {
+		what, is := IsControl(link)
+		if !is {
+			what, is = IsControlDir(link)
+		}
+		if !is {
+			continue
+		}
+		if err := l.follow(link, what); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
 
 // ControlFile is as the function of this name, and also knows what links lead to.
 func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
-	if what, yes = ControlFile(p, isDir); yes || len(l.links) == 0 || isInstruction(p) {
+	if what, yes = ControlFile(p, isDir); yes || len(l.targets) == 0 || isInstruction(p) {
 		return what, yes
 	}
-	l.resolve()
 	for above := p; ; above = path.Dir(above) {
 		if t, ok := l.targets[above]; ok && (!t.exact || above == p && !isDir) {
 			return t.what + ", " + quote.Path(t.link) + " links to it", true
@@ -60,55 +73,41 @@ func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
 	return "", false
 }
 
-// resolve follows the links that are control files.
-func (l *Linked) resolve() {
-	if l.targets != nil {
-		return
-	}
-	l.targets = map[string]linkTarget{}
-	for link := range l.links {
-		what, is := IsControl(link)
-		if !is {
-			what, is = IsControlDir(link)
-		}
-		if is {
-			l.follow(link, what)
-		}
-	}
-}
-
 // follow notes what a link leads to, and the links on the way.
-func (l *Linked) follow(link, what string) {
+func (l *Linked) follow(link, what string) error {
 	at, rest := ".", strings.Split(link, "/")
 	for hops := 0; len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		switch next := path.Join(at, name); {
-		case name == "" || name == ".":
-		case name == ".." && at == ".":
-			return // outside of the tree
-		case name == "..":
-			at = path.Dir(at)
-		case l.links[next] == "":
-			at = next
-		default:
-			if hops++; hops > maxLinks {
-				return
-			}
-			if next != link {
-				l.note(next, linkTarget{what, link, true})
-			}
-			target, inside := l.inside(l.links[next])
-			if !inside {
-				return
-			}
-			if path.IsAbs(l.links[next]) {
-				at = "."
-			}
-			rest = append(strings.Split(target, "/"), rest...)
+		next := path.Join(at, name)
+		if at == "." && name == ".." {
+			return nil // outside of the tree
 		}
+		target, err := l.read(next)
+		if err != nil {
+			return err
+		}
+		if target == "" {
+			at = next
+			continue
+		}
+		if hops++; hops > maxLinks {
+			return nil
+		}
+		if next != link {
+			l.note(next, linkTarget{what, link, true})
+		}
+		below, inside := l.inside(target)
+		if !inside {
+			return nil
+		}
+		if path.IsAbs(target) {
+			at = "."
+		}
+		rest = append(strings.Split(below, "/"), rest...)
 	}
 	l.note(at, linkTarget{what, link, false})
+	return nil
 }
 
 // inside returns an absolute target as a path below the root; a relative one stays.

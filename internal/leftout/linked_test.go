@@ -1,6 +1,8 @@
 package leftout_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -8,14 +10,15 @@ import (
 
 func TestLinked(t *testing.T) {
 	t.Parallel()
-	l := leftout.NewLinked("/ws")
-	for link, target := range map[string]string{
+	links := map[string]string{
 		".claude": "conf/claude", ".envrc": "/ws/env/../env/rc", ".mcp.json": "/etc/passwd", ".cursor": "../outside",
 		".vscode": "one", "one": "two/", "two": "./editor", "sub/.zed": "../zed", "sub/deep": "../conf",
 		".github/copilot-instructions.md": "../AGENTS.md", ".idea": ".idea", "plain": "src", ".gemini/hooks": "../scripts",
 		"mid": "far", ".codex": "mid/codex",
-	} {
-		l.Add(link, target)
+	}
+	l, err := leftout.NewLinked("/ws", slices.Collect(maps.Keys(links)), func(path string) (string, error) { return links[path], nil })
+	if err != nil {
+		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		".claude/settings.json":     "agent or MCP setting",

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,32 +100,26 @@ func (s *scratch) listBase(ctx context.Context, commit string, changes []Change)
 	return b, err
 }
 
-// links returns the links of a commit or tree, if control files are among them.
+// links follows the control files among the links of a commit or tree.
 func (s *scratch) links(ctx context.Context, tree string) (*leftout.Linked, error) {
-	at, control := map[string]string{}, false
+	blobs := map[string]string{}
 	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
 		head, name, _ := strings.Cut(line, "\t")
-		fields := strings.Fields(head)
-		if len(fields) != 3 || fields[0] != modeLink {
-			return nil
+		if fields := strings.Fields(head); len(fields) == 3 && fields[0] == modeLink {
+			blobs[name] = fields[2]
 		}
-		_, file := leftout.IsControl(name)
-		_, dir := leftout.IsControlDir(name)
-		at[name], control = fields[2], control || file || dir
 		return nil
 	})
-	links := leftout.NewLinked("/")
-	if err != nil || !control {
-		return links, err
+	if err != nil {
+		return nil, err
 	}
-	for name, id := range at {
-		target, err := s.git.run(ctx, s.in("cat-file", "blob", id))
-		if err != nil {
-			return nil, err
+	return leftout.NewLinked("/", slices.Sorted(maps.Keys(blobs)), func(path string) (string, error) {
+		if blobs[path] == "" {
+			return "", nil
 		}
-		links.Add(name, string(target))
-	}
-	return links, nil
+		target, err := s.git.run(ctx, s.in("cat-file", "blob", blobs[path]))
+		return string(target), err
+	})
 }
 
 // entries runs git and calls fn with each part of its output that ends in NUL.

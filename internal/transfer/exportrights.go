@@ -64,11 +64,19 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return err
 	}
-	links, err := home.Linked(from, x.cell.MountAt)
+	var changed []string
+	err = x.eachChange(from, func(ch tree.Change) error {
+		changed = append(changed, ch.Path)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	skip := func(ch tree.Change) error {
+	links, err := home.Linked(from, x.cell.MountAt, changed)
+	if err != nil {
+		return err
+	}
+	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
@@ -84,14 +92,20 @@ func (x *export) skipControl(o *hostExport) error {
 		x.res.Notes = append(x.res.Notes,
 			fmt.Sprintf("left out: %s, which the cell changed: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), what))
 		return nil
+	})
+}
+
+// eachChange calls fn with each change between from and what is exported.
+func (x *export) eachChange(from *tree.Tree, fn func(tree.Change) error) error {
+	if !x.req.Changes {
+		return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, fn)
 	}
-	if x.req.Changes {
-		for _, ch := range x.changes {
-			_ = skip(ch)
+	for _, ch := range x.changes {
+		if err := fn(ch); err != nil {
+			return err
 		}
-		return nil
 	}
-	return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, skip)
+	return nil
 }
 
 // skip reports whether a path, or a directory above it, is left out.
