@@ -40,15 +40,15 @@ func (h *tools) apt(context.Context) answer {
 // aptLines returns the places in lines of "deb [options] place suite component...".
 func aptLines(text []byte) (places []string) {
 	for line := range bytes.Lines(text) {
-		kind, rest, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-		if kind != "deb" && kind != "deb-src" {
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 || fields[0] != "deb" && fields[0] != "deb-src" {
 			continue
 		}
-		rest = strings.TrimSpace(rest)
+		rest := strings.Join(fields[1:], " ")
 		if strings.HasPrefix(rest, "[") {
 			_, rest, _ = strings.Cut(rest, "]")
 		}
-		if fields := strings.Fields(rest); len(fields) > 0 {
+		if fields = strings.Fields(rest); len(fields) > 0 {
 			places = append(places, fields[0])
 		}
 	}

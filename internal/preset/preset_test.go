@@ -207,6 +207,7 @@ func TestMirrors(t *testing.T) {
 		"no apt":        {},
 		"no place":      {files: map[string]string{"/etc/apt/sources.list": "# deb http://a.example x main\ndeb\ndeb cdrom:[x]/ y\n"}, hosts: own},
 		"lines":         {files: map[string]string{"/etc/apt/sources.list": "deb [arch=amd64 signed-by=/x] https://a.example/debian x main\n  deb-src http://b.example:3142/y x\n"}, hosts: own + " a.example:443 b.example:3142", pins: "a.example b.example"},
+		"tabs":          {files: map[string]string{"/etc/apt/sources.list": "deb\thttps://a.example/debian\tx\tmain\ndeb\t[arch=amd64\tlang=en]\thttp://b.example x main\n"}, hosts: own + " a.example:443 b.example:80", pins: "a.example b.example"},
 		"Debian's":      {files: map[string]string{"/etc/apt/sources.list": "deb http://deb.debian.org/debian x main\n"}, hosts: own, pins: "deb.debian.org"},
 		"a list":        {files: map[string]string{"/etc/apt/sources.list.d/a.list": "deb mirror+file:/etc/apt/m.list x main\n", "/etc/apt/m.list": "http://m.example/debian priority:1\n\nhttps://n.example/debian\n"}, hosts: own + " m.example:80 n.example:443", pins: "m.example n.example"},
 		"a lost list":   {files: map[string]string{"/etc/apt/sources.list": "deb mirror+file:/none x main\n"}},
