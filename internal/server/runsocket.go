@@ -77,6 +77,7 @@ func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
 	job.inSocket(ctx, sock)
 	sock.input.discard()
 	_ = conn.Close(websocket.StatusNormalClosure, "")
+	cancel()
 	<-sock.heard
 }
 

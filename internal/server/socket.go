@@ -100,11 +100,12 @@ type execSocket struct {
 	bound  bool // the command ends with the socket
 	resize chan driver.WindowSize
 	signal chan os.Signal
-	heard  chan struct{} // closed when listen has returned
+	over   <-chan struct{} // closed when the command has ended: nobody takes signals
+	heard  chan struct{}   // closed when listen has returned
 }
 
 func newExecSocket(ctx context.Context, x *exchange) *execSocket {
-	s := &execSocket{x: x, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
+	s := &execSocket{x: x, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), over: ctx.Done(), heard: make(chan struct{})}
 	s.input = newInbox(func(n int) {
 		if s.conn.Subprotocol() == acknowledged {
 			s.tell(ctx, execMessage{Type: "stdin_read", Bytes: n})
@@ -257,7 +258,7 @@ func (s *execSocket) next(ctx context.Context) error {
 	case err != nil:
 		return err
 	case kind == websocket.MessageText:
-		return s.obey(ctx, data)
+		return s.obey(data)
 	case len(data) == 0 || data[0] != channelStdin || s.ended:
 		return fmt.Errorf("%w: a caller sends on channel 0, until it has closed it", errFrame)
 	}
@@ -288,7 +289,7 @@ func (s *execSocket) awaitRoom(ctx context.Context) error {
 }
 
 // obey does what a text message says.
-func (s *execSocket) obey(ctx context.Context, text []byte) error {
+func (s *execSocket) obey(text []byte) error {
 	var m execMessage
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -297,9 +298,9 @@ func (s *execSocket) obey(ctx context.Context, text []byte) error {
 	}
 	switch {
 	case m.Type == "resize" && m.Cols != nil && m.Rows != nil:
-		send(ctx, s.resize, driver.WindowSize{Cols: *m.Cols, Rows: *m.Rows})
+		send(s.over, s.resize, driver.WindowSize{Cols: *m.Cols, Rows: *m.Rows})
 	case m.Type == "signal" && unix.SignalNum("SIG"+m.Name) != 0:
-		send(ctx, s.signal, os.Signal(unix.SignalNum("SIG"+m.Name)))
+		send(s.over, s.signal, os.Signal(unix.SignalNum("SIG"+m.Name)))
 	case m.Type == "stdin_closed":
 		s.ended = true
 		s.input.close(io.EOF)
@@ -309,10 +310,10 @@ func (s *execSocket) obey(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// send sends a value unless ctx ends first.
-func send[T any](ctx context.Context, to chan<- T, value T) {
+// send sends a value unless over is closed first.
+func send[T any](over <-chan struct{}, to chan<- T, value T) {
 	select {
 	case to <- value:
-	case <-ctx.Done():
+	case <-over:
 	}
 }
