@@ -162,8 +162,8 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestInterrupt: code that nobody waits for any more is interrupted, code that waits for
-// it is not run, and the next question is answered.
+// TestInterrupt: code that nobody waits for any more is interrupted until it ends, code
+// that waits for it is not run, and the next question is answered.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	w := newWarmTemplate(t, warmCommand("serve()"))
@@ -181,13 +181,15 @@ func TestInterrupt(t *testing.T) {
 		}()
 		return answer, cancel
 	}
-	begun := filepath.Join(fmt.Sprintf("/proc/%d/root/dev/shm", c.(*child).copied.Load().pid), "begun")
-	endless, stop := ask("open('/dev/shm/begun', 'w').close()\nwhile True: pass")
-	for {
-		if _, err := os.Stat(begun); err == nil {
-			break
+	await := func(name string) {
+		for file := filepath.Join(fmt.Sprintf("/proc/%d/root/dev/shm", c.(*child).copied.Load().pid), name); ; {
+			if _, err := os.Stat(file); err == nil {
+				return
+			}
 		}
 	}
+	endless, stop := ask("open('/dev/shm/begun', 'w').close()\nwhile True: pass")
+	await("begun")
 	second, stopSecond := ask("open('/dev/shm/second', 'w')")
 	stopSecond()
 	stop()
@@ -199,6 +201,18 @@ func TestInterrupt(t *testing.T) {
 	}
 	if got := w.ask(c, "os.listdir('/dev/shm')"); got != "['begun']" {
 		t.Error(got)
+	}
+	for _, code := range []string{
+		"try:\n  open('/dev/shm/%s', 'w').close()\n  while True: pass\nexcept KeyboardInterrupt:\n  while True: pass",
+		"class E(Exception):\n  def __str__(self):\n    open('/dev/shm/%s', 'w').close()\n    while True: pass\nraise E",
+	} {
+		name := fmt.Sprintf("begun%d", len(code))
+		stubborn, stop := ask(fmt.Sprintf(code, name))
+		await(name)
+		stop()
+		if got := <-stubborn; !strings.Contains(got, "KeyboardInterrupt") {
+			t.Error(got)
+		}
 	}
 	idle := c.(*child).copied.Load()
 	for range 20 { // one that comes late ends nothing
@@ -225,6 +239,7 @@ anonymous = mmap.mmap(-1, 3 * 4096)
 anonymous[0:4] = anonymous[8192:8196] = b"warm"
 memory = mmap.mmap(backed(os.memfd_create("x"), 4096), 4096)
 file = mmap.mmap(backed(os.open("/dev/shm/file", os.O_RDWR | os.O_CREAT), 4096), 4096)
+named = mmap.mmap(backed(os.open(b"/dev/shm/\xff\r", os.O_RDWR | os.O_CREAT), 4096), 4096)
 cut = backed(os.memfd_create("x"), 8192)
 short = mmap.mmap(cut, 8192)
 os.truncate(cut, 4096)
@@ -234,19 +249,19 @@ segment = _libc.shmat(_libc.shmget(1, 4096, 0o1600), None, 0)
 ctypes.memmove(segment, b"warm", 4)
 serve()`))
 	one, two := w.branch(1), w.branch(2)
-	all := "[bytes(m[0:4]) for m in (anonymous, anonymous[8192:], memory, file, short, fixed)] + [ctypes.string_at(segment, 4)]"
-	if got, want := w.ask(one, all), "["+strings.Repeat("b'warm', ", 6)+"b'warm']"; got != want {
+	all := "[bytes(m[0:4]) for m in (anonymous, anonymous[8192:], memory, file, named, short, fixed)] + [ctypes.string_at(segment, 4)]"
+	if got, want := w.ask(one, all), "["+strings.Repeat("b'warm', ", 7)+"b'warm']"; got != want {
 		t.Error(got)
 	}
 	w.ask(one, `
-for m in (anonymous, memory, file, short):
+for m in (anonymous, memory, file, named, short):
     m[0:4] = b"mine"
 ctypes.memmove(segment, b"mine", 4) and None`)
 	for _, c := range []driver.Child{two, w.branch(3)} {
-		if got, want := w.ask(c, all), "["+strings.Repeat("b'warm', ", 6)+"b'warm']"; got != want {
+		if got, want := w.ask(c, all), "["+strings.Repeat("b'warm', ", 7)+"b'warm']"; got != want {
 			t.Errorf("what another branch wrote: %s", got)
 		}
-		if got := w.ask(c, "[l for l in open('/proc/self/maps') if l.split()[1] in ('rw-s', 'rwxs')]"); got != "[]" {
+		if got := w.ask(c, "[l for l in open('/proc/self/maps', 'rb') if l.split()[1] in (b'rw-s', b'rwxs')]"); got != "[]" {
 			t.Errorf("shared: %s", got)
 		}
 	}

@@ -262,14 +262,13 @@ func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
 	if err := c.line.write(patient, question); err != nil {
 		return nil, fmt.Errorf("ask the copied process: %w", err)
 	}
-	interrupted := make(chan struct{})
+	answered, interrupted := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		if k := c.copied.Load(); k != nil {
-			_ = k.signal(unix.SIGINT) // one that has ended needs none
-		}
+		c.interrupt(answered)
 	})
 	s, err := c.line.hear(patient)
+	close(answered)
 	if !stop() {
 		<-interrupted // a signal must not come to the next question
 	}
@@ -278,6 +277,26 @@ func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
 	}
 	mountfd.CloseAll(s.fds)
 	return s.raw, nil
+}
+
+// interruptInterval is the time between interrupts of code that goes on.
+const interruptInterval = time.Second
+
+// interrupt interrupts code until it has ended. One signal is not enough: a process that
+// has not begun with the code ignores it.
+func (c *child) interrupt(answered <-chan struct{}) {
+	again := time.NewTicker(interruptInterval)
+	defer again.Stop()
+	for {
+		if k := c.copied.Load(); k != nil {
+			_ = k.signal(unix.SIGINT) // one that has ended needs none
+		}
+		select {
+		case <-answered:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // CopyEnded implements driver.Child.

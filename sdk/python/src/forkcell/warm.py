@@ -229,7 +229,8 @@ def _confine(order: dict[str, Any], given: dict[str, int]) -> None:
 def _shared_memory() -> list[tuple[int, int, int]]:
     """Returns the memory that this process shares with others and could write to."""
     found = []
-    with open("/proc/self/maps") as maps:
+    # Names of files in it have any bytes.
+    with open("/proc/self/maps", errors="replace", newline="\n") as maps:
         for line in maps:
             where, how = line.split(None, 2)[:2]
             if how[3] != "s":
@@ -353,6 +354,7 @@ def _renew(number: int) -> None:
 
 def _answer(control: _Line) -> NoReturn:
     """Runs the code that it is sent, until the other side is gone."""
+    global _evaluating
     names: dict[str, Any] = sys.modules["__main__"].__dict__
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -361,7 +363,9 @@ def _answer(control: _Line) -> NoReturn:
         try:
             answer = _evaluate(question["code"], names)
         except KeyboardInterrupt:  # it came at the very end
-            answer = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
+            _evaluating = False
+            error = {"type": "KeyboardInterrupt", "message": "", "traceback": ""}
+            answer = {"type": "value", "value": None, "value_json": None, "output": "", "error": error}
         control.send(answer)
 
 
@@ -400,7 +404,7 @@ def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
             answer["value"] = _first(repr(value))
             answer["value_json"] = _as_json(value)
     except BaseException as error:
-        _evaluating = False
+        # This runs code too: that of the error. So it can be interrupted.
         answer["error"] = {
             "type": type(error).__name__,
             "message": _first(_message(error)),
