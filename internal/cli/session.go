@@ -139,7 +139,7 @@ now on.`,
 					return err
 				}
 				if agent.Clients > 0 && v.request.Keyboard == api.KeyboardShare {
-					s.noted("the first who attached types, and you watch; --take takes the keyboard over")
+					s.noted("others are attached: if one of them types, you watch; --take takes the keyboard over")
 				}
 				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
 					return e.Attach(ctx, q, agent.ExecID, io)
