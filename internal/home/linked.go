@@ -9,9 +9,10 @@ import (
 )
 
 // Linked returns what finds control files behind the links of a workspace, which is at
-// root. It looks for such links in the directories above the changed paths, and one level
-// deeper in those of them whose names begin with a dot, as .github does: in no others, so
-// that the cost follows the change.
+// root. It looks for such links in the directories above the changed paths, in control
+// directories there, such as .claude with all that is below it, and one level deeper in other
+// directories whose names begin with a dot, as .github does. It looks in no others, so that
+// the cost follows the change.
 func Linked(t *tree.Tree, root string, changed []string) (*leftout.Linked, error) {
 	var links []string
 	for dir := range above(changed) {
@@ -38,8 +39,9 @@ func above(paths []string) map[string]bool {
 	return dirs
 }
 
-// linksIn lists the links in a directory of a tree, and with hidden also those in its
-// directories whose names begin with a dot. What is no directory has none.
+// linksIn lists the links in a directory of a tree and in the control directories there, and
+// with hidden also those in its directories whose names begin with a dot. What is no
+// directory has none.
 func linksIn(t *tree.Tree, dir string, hidden bool) (links []string, err error) {
 	e, _, err := t.Lookup(dir)
 	if err != nil || e.Kind != tree.KindDir {
@@ -54,7 +56,7 @@ func linksIn(t *tree.Tree, dir string, hidden bool) (links []string, err error) 
 		switch {
 		case c.Kind == tree.KindSymlink:
 			links = append(links, at)
-		case hidden && c.Kind == tree.KindDir && strings.HasPrefix(c.Name, "."):
+		case c.Kind == tree.KindDir && (hidden && strings.HasPrefix(c.Name, ".") || isControlDir(at)):
 			below, err := linksIn(t, at, false)
 			if err != nil {
 				return nil, err
@@ -63,4 +65,9 @@ func linksIn(t *tree.Tree, dir string, hidden bool) (links []string, err error) 
 		}
 	}
 	return links, nil
+}
+
+func isControlDir(path string) bool {
+	_, yes := leftout.IsControlDir(path)
+	return yes
 }

@@ -16,6 +16,7 @@ type Linked struct {
 	// read returns the target of the link at a path of the tree, or "" if none is there.
 	read    func(path string) (target string, err error)
 	targets map[string]linkTarget
+	sorted  []string // the keys of targets
 }
 
 // linkTarget is a path that a control file leads to.
@@ -45,6 +46,7 @@ func NewLinked(root string, links []string, read func(path string) (target strin
 			return nil, err
 		}
 	}
+	l.sorted = slices.Sorted(maps.Keys(l.targets))
 	return l, nil
 }
 
@@ -65,12 +67,12 @@ func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
 		return "", false
 	}
 	// A file or a link in place of a directory above it leads elsewhere.
-	for _, target := range slices.Sorted(maps.Keys(l.targets)) {
-		if t := l.targets[target]; strings.HasPrefix(target, p+"/") {
-			return t.what + ", " + quote.Path(t.link) + " links to " + quote.Path(target), true
-		}
+	i, _ := slices.BinarySearch(l.sorted, p+"/")
+	if i == len(l.sorted) || !strings.HasPrefix(l.sorted[i], p+"/") {
+		return "", false
 	}
-	return "", false
+	t := l.targets[l.sorted[i]]
+	return t.what + ", " + quote.Path(t.link) + " links to " + quote.Path(l.sorted[i]), true
 }
 
 // follow notes what a link leads to, and the links on the way.
