@@ -89,6 +89,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, f *flight) {
 	defer c.account.close()
 	var up net.Conn
 	if v.opaque() {
+		c.sent = p.unsent.add()
+		defer c.sent()
 		if up, err = p.dialFor(r.Context(), c.to, v); err != nil {
 			p.recordConn(c, event.Failed, err)
 			p.connectFailed(w, r, f, err)
