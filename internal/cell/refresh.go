@@ -178,7 +178,7 @@ func (s *session) openSource(ctx context.Context, req api.RefreshRequest, base *
 		dir.Close()
 		return nil, importError(s.cell, err)
 	}
-	return &openedSource{dir: dir, tree: now, report: report, close: func() { dir.Close() }}, nil
+	return &openedSource{dir: dir, tree: now, report: report, close: func() { s.e.Workspace.Forget(now); dir.Close() }}, nil
 }
 
 // kindRefresh is the kind of a state of a cell with changes of its source.

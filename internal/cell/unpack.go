@@ -37,7 +37,8 @@ func (s *session) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*
 		remove()
 		return nil, err
 	}
-	src := &openedSource{dir: dir, close: func() { dir.Close(); remove() }}
+	src := &openedSource{dir: dir}
+	src.close = func() { s.e.Workspace.Forget(src.tree); dir.Close(); remove() }
 	var notes []string
 	owners, err := extract(ctx, r, dir, func(path, what string) {
 		notes = append(notes, quote.Path(path)+": "+what+" was not kept")

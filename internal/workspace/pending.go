@@ -217,8 +217,19 @@ func (p *pack) abort() {
 	}
 }
 
-// memoryTree makes a tree that is not stored. It is valid until the store is
-// closed.
+// Forget frees a tree that is not stored: it cannot be read any more. Other trees stay.
+func (s *Store) Forget(t *tree.Tree) {
+	s.mu.Lock()
+	layer, is := s.inMemory[t]
+	delete(s.inMemory, t)
+	s.mu.Unlock()
+	if is {
+		s.packs.remove(layer)
+	}
+}
+
+// memoryTree makes a tree that is not stored. It is valid until Forget, or until the
+// store is closed.
 func (s *Store) memoryTree(changes bool, build func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error)) (*tree.Tree, Report, error) {
 	fd, err := unix.MemfdCreate("forkcell-tree", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -255,5 +266,8 @@ func (s *Store) memoryTree(changes bool, build func(w *tree.Writer) (tree.Entry,
 	if !ok {
 		return nil, report, fmt.Errorf("%w: a tree in memory has no area", ErrCorrupt)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inMemory[t] = layer
 	return t, report, nil
 }

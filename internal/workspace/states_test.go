@@ -225,6 +225,12 @@ func (w *world) scans(base Sealed) {
 	if len(report.LeftOut) != 3 || report.Files == 0 {
 		w.t.Errorf("scan: %+v", report)
 	}
+	before := len(w.s.packs.files)
+	w.s.Forget(t)
+	w.s.Forget(old) // is stored, and stays
+	if left := len(w.s.packs.files); left != before-1 {
+		w.t.Errorf("%d of %d manifests are left", left, before)
+	}
 	// The same size and time: only the change time differs.
 	name := filepath.Join(w.src, "code")
 	info, err := os.Stat(name)

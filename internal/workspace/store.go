@@ -145,6 +145,8 @@ type Store struct {
 	mu    sync.Mutex
 	infos map[string]Info
 	scans int
+	// inMemory has the layers of trees that are not stored.
+	inMemory map[*tree.Tree]string
 }
 
 // Open opens the states of a home. It creates nothing: a read-only home can be
@@ -161,7 +163,7 @@ func Open(homePath string, opt Options) (*Store, error) {
 	if opt.MaxDepth == 0 {
 		opt.MaxDepth = DefaultMaxDepth
 	}
-	return &Store{home: home, path: homePath, opt: opt, packs: newPacks(home), infos: map[string]Info{}, contents: sync.Pool{New: newContent}}, nil
+	return &Store{home: home, path: homePath, opt: opt, packs: newPacks(home), infos: map[string]Info{}, inMemory: map[*tree.Tree]string{}, contents: sync.Pool{New: newContent}}, nil
 }
 
 // Close releases what the store holds open.

@@ -172,6 +172,7 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	if err != nil {
 		return v.broken(v.areaPath(area, "."), err)
 	}
+	defer v.s.Forget(got)
 	diffs, err := tree.Compare(t, got)
 	if err != nil {
 		return v.broken(v.areaPath(area, "."), err)
