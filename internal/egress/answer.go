@@ -73,12 +73,9 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 	if err := p.copyBody(w, res); err != nil {
 		return err
 	}
-	_ = res.Body.Close() // which completes the trailers
+	_ = res.Body.Close() // which completes the trailers, and masks them
 	if len(res.Trailer) == 0 {
 		return nil
-	}
-	if f := flightOf(res.Request.Context()); f.echo != nil {
-		f.echo.Header(res.Trailer)
 	}
 	// Without the flush the server sets a Content-Length on a short answer and
 	// drops the trailers.

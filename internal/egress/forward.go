@@ -131,7 +131,7 @@ func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	case p.renews(f):
 		p.renew(w, out, f)
 	case len(out.Header["Upgrade"]) > 0:
-		p.upgrades.ServeHTTP(w, out)
+		p.upgrades.ServeHTTP(final{w}, out)
 	default:
 		p.exchange(w, out)
 	}
@@ -171,7 +171,8 @@ func (s *sent) Read(b []byte) (int, error) {
 // before the proper end, although the upstream may still write one.
 type received struct {
 	counted
-	f *flight
+	res *http.Response
+	f   *flight
 }
 
 func (r *received) Read(b []byte) (int, error) {
@@ -181,6 +182,27 @@ func (r *received) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Close masks credentials in the trailers, which closing completes.
+func (r *received) Close() error {
+	err := r.counted.Close()
+	if r.f.echo != nil {
+		r.f.echo.Header(r.res.Trailer)
+	}
+	return err
+}
+
+// final is where an answer goes without the informational ones before it: nothing has
+// checked their headers.
+type final struct{ http.ResponseWriter }
+
+func (w final) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newUpgrades returns the proxy for requests that switch the protocol. It
 // forwards the program's header; httputil has removed the fields for one hop.
@@ -213,6 +235,9 @@ func (p *Proxy) response(res *http.Response) error {
 	// offer the program another way to the host.
 	res.Header.Del(policyHeader)
 	res.Header.Del("Alt-Svc")
+	if f.echo != nil {
+		f.echo.Header(res.Header)
+	}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return p.switched(res, f)
 	}
@@ -224,7 +249,6 @@ func (p *Proxy) response(res *http.Response) error {
 		if err := unencoded(res); err != nil {
 			return err
 		}
-		f.echo.Header(res.Header)
 	}
 	if res.Body == http.NoBody {
 		return nil
@@ -232,7 +256,7 @@ func (p *Proxy) response(res *http.Response) error {
 	if f.echo != nil {
 		res.Body = f.echo.Body(res.Body)
 	}
-	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, f}
+	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, res, f}
 	return nil
 }
 

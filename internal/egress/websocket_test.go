@@ -78,8 +78,9 @@ func socket(got chan<- string) http.HandlerFunc {
 			return
 		}
 		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nX-Given: "+r.Header.Get("Authorization")+"\r\n\r\n")
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "+
-			base64.StdEncoding.EncodeToString(sum[:])+"\r\nX-Extensions: "+r.Header.Get("Sec-Websocket-Extensions")+"\r\n\r\n\x81\x05hello")
+			base64.StdEncoding.EncodeToString(sum[:])+"\r\nX-Extensions: "+r.Header.Get("Sec-Websocket-Extensions")+"\r\nX-Given: "+r.Header.Get("Authorization")+"\r\n\r\n\x81\x05hello")
 		for {
 			s, err := unframe(rw)
 			if err != nil {
@@ -266,6 +267,9 @@ func TestWebsocketCredential(t *testing.T) {
 		if res.Header.Get("X-Extensions") != "" {
 			t.Error("extensions:", res.Header)
 		}
+		if given := res.Header.Get("X-Given"); strings.Contains(given, secret) || (given != "") != (path == "/ws") {
+			t.Error("the handshake repeats", given)
+		}
 		_, _ = io.WriteString(conn, frame(0x81, "a")+frame(0x01, "b")+frame(0x80, "c")+frame(0x81, `{"token":"`+placeholder+`"}`))
 		for _, want := range []string{"a", "b", "c"} {
 			if s := <-got; s != want {
@@ -287,5 +291,31 @@ func TestWebsocketCredential(t *testing.T) {
 			}
 		}
 		c.find(event.DetectionFinding, func(map[string]any) bool { return true })
+	}
+}
+
+// TestRefusedUpgrade has an upstream that does not switch, and repeats the credential.
+func TestRefusedUpgrade(t *testing.T) {
+	t.Parallel()
+	text := websocket("access: read-write") + strings.Replace(tokens, "/v1/**", "/ws", 1)
+	g, _ := withToken(t, text)
+	c := newCell(t, text, func(cfg *egress.Config) { cfg.Generation = g })
+	c.serve(api, 443, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := r.Header.Get("Authorization")
+		w.Header().Set("X-Given", given)
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "X-Last")
+		_, _ = io.WriteString(w, given)
+		w.Header().Set("X-Last", given)
+	}))
+	_, r, res := c.open()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 || r.Buffered() > 0 {
+		t.Error(res, err)
+	}
+	for _, text := range []string{res.Header.Get("X-Given"), string(body), res.Trailer.Get("X-Last")} {
+		if !strings.HasPrefix(text, "Bearer ") || strings.Contains(text, secret) {
+			t.Errorf("the program gets %q", text)
+		}
 	}
 }
