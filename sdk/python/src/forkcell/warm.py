@@ -50,6 +50,7 @@ _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
 _SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32
 _CAPABILITY_VERSION_3 = 0x20080522
+_EFAULT = 14
 _EINVAL = 22
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_PRIVATE_FIXED = 0x02 | 0x10
@@ -252,7 +253,7 @@ def _own_memory() -> None:
         os.truncate(fd, size)
         done = 0
         while done < size:
-            written = _libc.write(fd, start + done, size - done)
+            written = _check(_libc.write(fd, start + done, size - done), "copy shared memory", (_EFAULT,))
             if written <= 0:
                 break  # the rest is behind the end of a file
             done += written
