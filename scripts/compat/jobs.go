@@ -25,6 +25,18 @@ type job struct {
 	Limit time.Duration // by the machine's clock
 }
 
+// selects reports whether the job's Run selects a test, or a part of it whose names are
+// separated by slashes.
+func (j job) selects(test string) bool {
+	names := strings.Split(test, "/")
+	for i, pattern := range strings.Split(j.Run, "/") {
+		if i < len(names) && !regexp.MustCompile(pattern).MatchString(names[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // selfUser are tests that run their package again as an ordinary user. The
 // machine has its own ordinary user for that.
 const selfUser = "^TestAsOrdinaryUser$"

@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&o.mirror, "mirror", "", "the Debian mirror (default: the one that apt uses here)")
 	flag.BoolVar(&o.refresh, "refresh", false, "fetch the packages again, even if they are in the cache")
 	flag.BoolVar(&o.keep, "keep", false, "keep the machine's files and console, and say where they are")
-	flag.DurationVar(&o.deadline, "deadline", 25*time.Minute, "how long the machine may run")
+	flag.DurationVar(&o.deadline, "deadline", 40*time.Minute, "how long the machine may run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)

@@ -311,7 +311,7 @@ func (r *report) within(test string) bool {
 	for _, j := range r.jobs {
 		name, is := strings.CutPrefix(test, j.Pkg+" ")
 		top, _, _ := strings.Cut(name, "/")
-		if is && slices.Contains(r.expected[j.Name], top) {
+		if is && slices.Contains(r.expected[j.Name], top) && j.selects(name) {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 
 func TestSkipsAndMustRun(t *testing.T) {
 	t.Parallel()
-	jobs := []job{{Name: "a", Pkg: "internal/a"}, {Name: "a-user", Pkg: "internal/a", User: true}}
+	jobs := []job{{Name: "a", Pkg: "internal/a", Run: "^Test/^x$"}, {Name: "a-user", Pkg: "internal/a", Run: "^Test/^x$", User: true}}
 	r := newReport(io.Discard, jobs, map[string][]string{"a": {"TestOne", "TestTwo"}, "a-user": {"TestOne", "TestTwo"}})
 	skipped, _ := judge(events(t, `{"Action":"output","Test":"TestOne","Output":"    a_test.go:7: needs root: no\n"}
 {"Action":"skip","Test":"TestOne"}
@@ -60,7 +60,7 @@ func TestSkipsAndMustRun(t *testing.T) {
 	if diff := cmp.Diff(want, r.skips()); diff != "" {
 		t.Error(diff)
 	}
-	err := r.summary([]string{"internal/a TestOne", "internal/a TestTwo/x", "internal/b TestElsewhere"}, &system{}, 0)
+	err := r.summary([]string{"internal/a TestOne", "internal/a TestTwo/x", "internal/a TestTwo/other", "internal/b TestElsewhere"}, &system{}, 0)
 	if err == nil || err.Error() != "internal/a TestTwo/x may not skip, and no job ran it" {
 		t.Errorf("summary: %v", err)
 	}
