@@ -47,6 +47,9 @@ func reported(p *client.Error) *api.Error {
 	if p.Code == api.CodeExec {
 		e.Err = &driver.StartError{Step: "exec", Cause: startCause(p.Message), Err: errors.New(p.Message)}
 	}
+	if p.Code == api.CodeInterrupted {
+		e.Err = context.Canceled // as an engine says it
+	}
 	if p.Code == api.CodeProtocol && e.Hint == "" {
 		e.Hint = "something else than a daemon may listen there; look at --url and FORKCELL_URL"
 	}

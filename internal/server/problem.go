@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -36,6 +37,10 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		return p
 	}
 	e, ok := errors.AsType[*api.Error](home.Explain(err))
+	if !ok && errors.Is(err, context.Canceled) {
+		// The caller has ended it, or is gone.
+		e, ok = &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: "interrupted"}, true
+	}
 	if !ok {
 		s.logger.Error("request failed", "request", c.id, "error", err)
 		return newProblem(c.id, http.StatusInternalServerError, &api.Error{

@@ -1,0 +1,23 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// TestInterruptedIsNoFailure: what a caller has ended is no failure of the daemon.
+func TestInterruptedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := &Server{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	p := s.problemOf(&call{id: "req_1"}, fmt.Errorf("wait for the cell: %w", context.Canceled))
+	if p.Status != http.StatusConflict || p.Code != api.CodeInterrupted || p.Detail != "interrupted" || log.Len() > 0 {
+		t.Errorf("%+v, log %q", p.Problem, &log)
+	}
+}
