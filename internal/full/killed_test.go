@@ -40,7 +40,7 @@ func daemonMain() int {
 		}
 	}()
 	o := api.ServeOptions{Listen: append([]string{"unix:" + filepath.Join(os.Args[1], full.SocketName)}, os.Args[2:]...)}
-	err := full.Serve(ctx, os.Args[1], o, io.Discard, func(at []string) error {
+	err := full.Serve(ctx, os.Args[1], o, os.Stderr, func(at []string) error {
 		_, err := fmt.Println("listening " + strings.Join(at, " "))
 		return err
 	})
@@ -64,6 +64,7 @@ func (d *daemonProcess) launch(addresses ...string) {
 	d.Helper()
 	d.cmd = exec.Command("/proc/self/exe", append([]string{d.home}, addresses...)...)
 	d.cmd.Args[0], d.cmd.Env = daemonName, append(os.Environ(), d.env...)
+	d.cmd.Stderr = d.log()
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {
 		err = d.cmd.Start()
@@ -78,6 +79,22 @@ func (d *daemonProcess) launch(addresses ...string) {
 		d.Fatal("the daemon did not start: ", line, err)
 	}
 	d.addresses = strings.Fields(at)
+}
+
+// log returns a file for what the daemon logs. A test that fails shows it.
+func (d *daemonProcess) log() *os.File {
+	d.Helper()
+	f, err := os.Create(filepath.Join(d.TempDir(), "log"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() {
+		if text, err := os.ReadFile(f.Name()); d.Failed() {
+			d.Logf("the daemon logged %s, %v", text, err)
+		}
+		_ = f.Close()
+	})
+	return f
 }
 
 // terminate ends the daemon as a service manager does.

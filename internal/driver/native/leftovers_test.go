@@ -214,7 +214,8 @@ func TestLeavesNothing(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	before, after := seen[0], seen[1]
-	if diff := cmp.Diff(before.Threads, after.Threads); after.Threads > before.Threads+2 {
+	// A busy machine makes Go start some more. What each run left would be hundreds.
+	if diff := cmp.Diff(before.Threads, after.Threads); after.Threads > before.Threads+8 {
 		t.Errorf("threads: %s", diff)
 	}
 	before.Threads, after.Threads = 0, 0
