@@ -38,7 +38,8 @@ func (s *Server) problemOf(c *call, err error) *problem {
 	}
 	e, ok := errors.AsType[*api.Error](home.Explain(err))
 	if !ok && errors.Is(err, context.Canceled) {
-		// The caller has ended it, or is gone.
+		// The caller has ended it, or is gone. What else failed meanwhile is in the log.
+		s.logger.Info("request interrupted", "request", c.id, "error", err)
 		e, ok = &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: "interrupted"}, true
 	}
 	if !ok {
