@@ -18,9 +18,9 @@ type Outcome struct {
 	// Killed says that the whole cell was killed: by the caller's context, or
 	// by someone else on the host.
 	Killed bool
-	// StartTook is the time until the host knows that the command was executed.
-	// CommandTook is the command's own time, from its fork to its end, as measured in
-	// the cell.
+	// StartTook is the time before the command. CommandTook is the command's own time,
+	// from its fork to its end, as measured in the cell. Together they are at most the
+	// time of the whole.
 	StartTook, CommandTook time.Duration
 	Controls               Controls
 	Usage                  Usage

@@ -127,6 +127,8 @@ func (d *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	}
 	out = driver.Outcome{Controls: c.controls, StartTook: time.Since(begin)}
 	e.serve(ctx, &out)
+	// The host may have known of the start late, when the command had run for a while.
+	out.StartTook = min(out.StartTook, time.Since(begin)-out.CommandTook)
 	out.Usage, out.Refused = c.Usage(), c.refused()
 	return out, nil
 }

@@ -119,6 +119,8 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	}
 	out = driver.Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
 	e.serve(ctx, stdio, &out)
+	// The host may have known of the start late, when the command had run for a while.
+	out.StartTook = min(out.StartTook, time.Since(begin)-out.CommandTook)
 	out.Usage = cell.limits.usage()
 	return out, nil
 }
