@@ -35,7 +35,7 @@ func (c Caller) ParsePolicy(f api.PolicyFile) (*policy.Policy, error) {
 func policyError(err error) error {
 	e := &api.Error{
 		Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(),
-		Hint: "`forkcell policy validate FILE` checks it again; docs/reference/policy.md has every key", Err: err,
+		Hint: "`forkcell policy validate FILE` checks it again; `forkcell help policy-file` has every key", Err: err,
 	}
 	if bad, ok := errors.AsType[*policy.Error](err); ok {
 		e.Message = bad.Problems[0].String()

@@ -76,7 +76,7 @@ func (g *grants) config() error {
 		return nil
 	}
 	if err != nil {
-		return api.Refusef(api.CodeGrant, "docs/reference/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
+		return api.Refusef(api.CodeGrant, "`forkcell help policy-file` has its form", "the configuration %s: %v", quote.Path(file), err)
 	}
 	if err := g.e.OutsideWorkspaces("configuration", file); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (p *publication) readSettings() error {
 		return api.Refusef(api.CodeGate, "it must be yours alone", "%s: %v", quote.Path(p.req.Settings), err)
 	}
 	if p.settings, err = publish.ParseSettings(text); err != nil {
-		return api.Usagef("docs/reference/publish.md lists the settings", "%s: %s", quote.Path(p.req.Settings), quote.Line(err.Error()))
+		return api.Usagef("`forkcell help publish-settings` lists them", "%s: %s", quote.Path(p.req.Settings), quote.Line(err.Error()))
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func runPolicyValidate(s *session, command, name string) error {
 	doc := validation{File: name}
 	res, err := cell.ReadPolicy(s.caller(), *file)
 	if err != nil {
-		err = hinted(err, "docs/reference/policy.md has every key")
+		err = hinted(err, "`forkcell help policy-file` has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
 			doc.Problems = bad.Problems
 			return joinErrors(err, document.Write(s.out, doc))

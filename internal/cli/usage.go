@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/forkcell/forkcell/docs"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -139,13 +142,27 @@ func exclusive(cmd *cobra.Command, flags ...string) error {
 
 // newHelp replaces cobra's own help command, which exits 0 for a topic that
 // does not exist.
-func newHelp(root *cobra.Command) *cobra.Command {
+func newHelp(s *session, root *cobra.Command) *cobra.Command {
+	var long strings.Builder
+	long.WriteString("Show the help of a command, or a page of the reference. The pages are:\n")
+	for _, t := range docs.Topics() {
+		fmt.Fprintf(&long, "\n  %-17s %s", t.Name, t.About)
+	}
 	return &cobra.Command{
-		Use:     "help [COMMAND]...",
-		Short:   "Show the help of a command",
-		Example: "  forkcell help run",
-		Args:    cobra.ArbitraryArgs,
+		Use:   "help [COMMAND... | TOPIC]",
+		Short: "Show the help of a command, or a page of the reference",
+		Long:  long.String(),
+		Example: `  forkcell help run
+  forkcell help policy-file`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeHelp,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if at := slices.IndexFunc(docs.Topics(), func(t docs.Topic) bool { return len(args) == 1 && t.Name == args[0] }); at >= 0 {
+				return s.paged(func(w io.Writer) error {
+					_, err := io.WriteString(w, docs.Topics()[at].Text())
+					return err
+				})
+			}
 			target, rest, err := root.Find(args)
 			if err != nil {
 				return cobraError(err)
@@ -157,4 +174,22 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			return target.Help()
 		},
 	}
+}
+
+// completeHelp completes a command of the program, or a page.
+func completeHelp(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if at, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+		for _, c := range at.Commands() {
+			if c.IsAvailableCommand() {
+				names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+			}
+		}
+	}
+	if len(args) == 0 {
+		for _, t := range docs.Topics() {
+			names = append(names, cobra.CompletionWithDesc(t.Name, t.About))
+		}
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, begin) }), cobra.ShellCompDirectiveNoFileComp
 }

@@ -140,7 +140,7 @@ func (n *Driver) limitChecks(ctx context.Context, cells bool) []driver.Check {
 			}
 			if cells {
 				if tried := n.tryLimit(ctx, control); tried != nil {
-					c = driver.Check{Name: name, Status: statusMissing, Reason: tried.Error(), Remedy: "see docs/reference/limits.md: what the kernel offers here does not work"}
+					c = driver.Check{Name: name, Status: statusMissing, Reason: tried.Error(), Remedy: "what the kernel offers here does not work; `forkcell help limits` has what each limit needs"}
 				}
 			}
 		}
