@@ -8,10 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/evidence"
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -25,7 +26,7 @@ import (
 // that later applies compare with gets them too: what the cell does not change is not
 // written. If the commit cannot be read, the error matches gitread.ErrUnsupported.
 func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
-	if s.cell.SourceKind != "dir" || s.cell.Live != "" {
+	if s.cell.SourceKind != "dir" && s.cell.SourceKind != "archive" || s.cell.Live != "" {
 		return nil, nil
 	}
 	var held *aside
@@ -40,7 +41,7 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 	if err != nil || held != nil {
 		return nil, err
 	}
-	committed, err := s.committed()
+	committed, err := s.committed(base)
 	if err != nil || committed == nil {
 		return nil, err
 	}
@@ -55,9 +56,44 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 	return paths, s.takeInstructions(ctx, base, was, now)
 }
 
+// CommitInstructions gives a mirror the instruction files of the last commit, if the
+// daemon has given them to the cell that the mirror stands for. sources are the roots of
+// the states of the source that the daemon's cell contains. Nothing is taken from the
+// daemon: the commit is read from the files that were sent.
+func (e *Engine) CommitInstructions(ctx context.Context, cell string, sources []string) error {
+	s, err := e.hold(ctx, cell, "receive", 0)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	if s.head.ID != s.cell.Applied || slices.Contains(sources[:min(1, len(sources))], s.head.Root()) {
+		return nil
+	}
+	committed, err := s.committedState(s.head)
+	if errors.Is(err, gitread.ErrUnsupported) || err == nil && committed == nil {
+		return nil // the daemon could not read it either
+	}
+	if err != nil {
+		return err
+	}
+	edits, _, err := s.instructionEdits(s.head, committed)
+	if err != nil || len(edits) == 0 {
+		return err
+	}
+	next, err := s.derive(ctx, s.head, kindSource, edits)
+	if err != nil || !slices.Contains(sources, next.Root()) {
+		return err
+	}
+	return s.takeInstructions(ctx, s.head, edits, edits)
+}
+
 // committed returns the instruction files in the last commit of the source, those
-// that it does not have as nil. Without a commit the result is nil.
-func (s *session) committed() (map[string]*gitread.File, error) {
+// that it does not have as nil. Without a commit the result is nil. The source is the
+// directory as it is now, or the state of it that an archive had.
+func (s *session) committed(base store.Checkpoint) (map[string]*gitread.File, error) {
+	if s.cell.SourceKind != "dir" {
+		return s.committedState(base)
+	}
 	dir, err := s.e.OpenHost(s.cell.Source)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as documented
@@ -66,21 +102,34 @@ func (s *session) committed() (map[string]*gitread.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return committedIn(dir)
-}
-
-func committedIn(dir *fsx.Dir) (map[string]*gitread.File, error) {
 	info, err := dir.Lstat(".git")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // as committed documents
+		return nil, nil //nolint:nilnil // as documented
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
+	return committedIn(leftout.InDir(dir), info.IsDir())
+}
+
+// committedState is committed for a repository in a state.
+func (s *session) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
+	files, err := s.e.stateTree(s.cell, at)
+	if err != nil {
+		return nil, home.StateError(at, err)
+	}
+	git, there, err := files.tree.Lookup(".git")
+	if err != nil || !there {
+		return nil, err
+	}
+	return committedIn(files, git.Kind == tree.KindDir)
+}
+
+func committedIn(files gitread.Files, isDir bool) (map[string]*gitread.File, error) {
+	if !isDir {
 		return nil, fmt.Errorf("%w: .git is no directory", gitread.ErrUnsupported)
 	}
-	repo, err := gitread.Open(leftout.InDir(dir), ".git")
+	repo, err := gitread.Open(files, ".git")
 	if err != nil {
 		return nil, fmt.Errorf("read the last commit of the source: %w", err)
 	}
@@ -92,13 +141,13 @@ func committedIn(dir *fsx.Dir) (map[string]*gitread.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the last commit of the source: %w", err)
 	}
-	files := map[string]*gitread.File{}
+	found := map[string]*gitread.File{}
 	for _, name := range leftout.Instructions() {
-		if files[name], err = repo.File(head, name); err != nil {
+		if found[name], err = repo.File(head, name); err != nil {
 			return nil, fmt.Errorf("read %s of the last commit of the source: %w", name, err)
 		}
 	}
-	return files, nil
+	return found, nil
 }
 
 // instructionEdits returns what makes a state have the committed files.

@@ -54,9 +54,6 @@ func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 	err = s.agentHost(r.cmd.Context(), func(ctx context.Context, e Engine, host agentHost) error {
 		if !host.IsLocal() {
 			body.AllowNonGit = true // the directory is not there; it was admitted here
-			if r.place.Git {
-				s.noted("instruction files are used as they are in the directory, not as they are committed: the daemon does not have the directory")
-			}
 		}
 		if body.Cell, err = r.baseThere(ctx, e); err != nil {
 			return err

@@ -33,6 +33,7 @@ type reader interface {
 	Refresh(ctx context.Context, r api.RefreshRequest) (*api.RefreshResult, error)
 	SourceRoots(ctx context.Context, cell string) ([]string, error)
 	ForkMirror(ctx context.Context, from, name string, roots []string) error
+	CommitInstructions(ctx context.Context, cell string, sources []string) error
 	ExportTo(ctx context.Context, r api.ExportRequest, begin func() io.Writer) error
 }
 
@@ -61,15 +62,20 @@ type Homes struct {
 const maxArchive = 16 << 30
 
 // withMirror calls do with the mirror of a cell, whose name in its home is the id of
-// the cell. That of a fork is made from the mirror of the cell that was forked. It
-// refuses a cell that was not made from a directory of this machine.
+// the cell. That of a fork is made from the mirror of the cell that was forked, and gets
+// the instruction files that a session of it was given. It refuses a cell that was not
+// made from a directory of this machine.
 func (e *Engine) withMirror(ctx context.Context, verb, name, id string, do func(h Home) error) error {
 	h, mirrors, release, err := e.finishedMirrors(ctx, false)
 	if err != nil {
 		return err
 	}
-	if !has(mirrors, id) {
+	at := slices.IndexFunc(mirrors, func(c api.CellInfo) bool { return c.Name == id })
+	if at < 0 {
 		err = e.forkMirror(ctx, h, mirrors, verb, name, id)
+	}
+	if err == nil && (at < 0 || mirrors[at].ForkedFrom != "") {
+		err = e.commitMirror(ctx, h, name, id)
 	}
 	if err == nil {
 		err = do(h)
@@ -102,6 +108,16 @@ func (e *Engine) forkMirror(ctx context.Context, h Home, mirrors []api.CellInfo,
 		return err
 	}
 	return h.ForkMirror(ctx, origin, id, at.Contains)
+}
+
+// commitMirror gives the mirror of a fork the instruction files of the last commit, if
+// the fork has them.
+func (e *Engine) commitMirror(ctx context.Context, h Home, name, id string) error {
+	at, err := get[api.AcceptedState](ctx, e, inCell(name, "/accepted"))
+	if err != nil {
+		return err
+	}
+	return h.CommitInstructions(ctx, id, at.Sources)
 }
 
 // named replaces the name of a mirror in an error by that of the daemon's cell.

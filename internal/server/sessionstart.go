@@ -173,7 +173,7 @@ func (s *Server) admitCell(ctx context.Context, c *call, cell string, nonGit boo
 	case err != nil:
 		return session.Workspace{}, err
 	case dir == "" && !nonGit:
-		return session.Workspace{}, api.Refusef(api.CodeAdmission, "send allow_nongit: instruction files are then used as they are",
+		return session.Workspace{}, api.Refusef(api.CodeAdmission, "send allow_nongit: instruction files are then those of the last commit among its files, or as they are if there is none",
 			"the workspace was refused: cell %s was not made from a directory with a git repository", cell)
 	case dir == "":
 		return session.Workspace{Root: status.MountAt}, nil
