@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -81,6 +82,8 @@ type visit struct {
 	signals     *forwarder
 	interactive bool
 	request     api.ExecRequest
+	// lasting means that the end of this input does not end that of the command.
+	lasting bool
 	// left returns the line for somebody who left the command running; nil for that
 	// of a shell.
 	left func(*api.ExecResult) string
@@ -99,6 +102,9 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	}
 	if v.interactive {
 		stdio.In = s.streams.In
+	}
+	if v.interactive && v.lasting {
+		stdio.In = lastingInput{s.streams.In, ctx.Done()}
 	}
 	restore := func() {}
 	if v.request.TTY {
@@ -129,6 +135,20 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 		return nil
 	}
 	return document.Write(s.out, res)
+}
+
+// lastingInput is an input whose end is not passed on.
+type lastingInput struct {
+	io.Reader
+	done <-chan struct{} // closed when nobody reads any more
+}
+
+func (l lastingInput) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if err != nil && n == 0 {
+		<-l.done
+	}
+	return n, err
 }
 
 // missingInLive adds the path on the host to the error about a command that a live

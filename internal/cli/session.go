@@ -113,25 +113,30 @@ func (s *session) completeSession(cmd *cobra.Command, args []string, text string
 }
 
 func newSessionAttach(s *session) *cobra.Command {
-	var noStdin, take bool
+	var o attachOptions
 	cmd := &cobra.Command{
 		Use:   "attach SESSION",
 		Short: "Join the terminal of a running session",
 		Long: `Join the terminal of a running session, beginning with its last output. Ctrl-P Ctrl-Q
 leaves it running, and so does the end of this process. Several people may be
 attached at once: the first one types, and the others watch. With --take you type from
-now on.`,
-		Example:           "  forkcell session attach repo-claude",
+now on.
+
+If stdin is no terminal, nothing is typed, unless -i is given: then what stdin has is
+typed, and at its end you watch. The input of the agent never ends here.`,
+		Example: `  forkcell session attach repo-claude
+  forkcell session attach repo-claude --no-stdin >log`,
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			if take && noStdin {
-				return usageError("give one of them", "%s: --take and --no-stdin exclude each other", verb(cmd))
+			if err := o.resolve(cmd, s); err != nil {
+				return err
 			}
 			v := visit{
-				session: s, signals: listen().leaving(), interactive: !noStdin, request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: keyboardFor(take, noStdin)},
-				left: func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
+				session: s, signals: listen().leaving(), interactive: o.interactive, lasting: true,
+				request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: o.keyboard()},
+				left:    func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
 			}
 			return s.rawEngine(Visit, func(e Engine) error {
 				agent, err := agentsession.Command(cmd.Context(), e, args[0])
@@ -147,20 +152,39 @@ now on.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "watch only: type nothing")
-	cmd.Flags().BoolVar(&take, "take", false, "take the keyboard over from who has it")
+	f := cmd.Flags()
+	f.BoolVar(&o.noStdin, "no-stdin", false, "watch only: type nothing")
+	f.BoolVar(&o.take, "take", false, "take the keyboard over from who has it")
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "type what stdin has (the default on a terminal)")
 	return cmd
 }
 
-// keyboardFor returns how a client with these flags types.
-func keyboardFor(take, noStdin bool) api.Keyboard {
-	switch {
-	case take:
-		return api.KeyboardTake
-	case noStdin:
-		return ""
+// attachOptions are the flags of session attach.
+type attachOptions struct{ noStdin, take, interactive bool }
+
+// resolve decides whether stdin is typed. That of a script is not, unless asked for.
+func (o *attachOptions) resolve(cmd *cobra.Command, s *session) error {
+	for _, other := range []string{"take", "interactive"} {
+		if err := exclusive(cmd, "no-stdin", other); err != nil {
+			return err
+		}
 	}
-	return api.KeyboardShare
+	o.interactive = o.interactive || !o.noStdin && s.atTerminal()
+	if o.take && !o.interactive {
+		return usageError("-i types what stdin has", "%s: --take: stdin is no terminal", verb(cmd))
+	}
+	return nil
+}
+
+// keyboard returns how the client types.
+func (o *attachOptions) keyboard() api.Keyboard {
+	switch {
+	case o.take:
+		return api.KeyboardTake
+	case o.interactive:
+		return api.KeyboardShare
+	}
+	return ""
 }
 
 func newSessionSend(s *session) *cobra.Command {
@@ -190,12 +214,22 @@ Control characters are refused.`,
 	return cmd
 }
 
+// messenger is a daemon, which types messages itself.
+type messenger interface {
+	SendMessage(ctx context.Context, name, text string, enter bool) (int, error)
+}
+
 func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
 	agent, err := agentsession.Command(ctx, e, name)
 	if err != nil {
 		return err
 	}
-	sent, err := agentsession.Send(ctx, e, name, agent.ExecID, text, enter)
+	var sent int
+	if daemon, ok := e.(messenger); ok {
+		sent, err = daemon.SendMessage(ctx, name, text, enter)
+	} else {
+		sent, err = agentsession.Send(ctx, e, name, agent.ExecID, text, enter)
+	}
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,14 @@ func (e *Engine) Exec(ctx context.Context, r api.ExecRequest, stdio cell.Stdio) 
 	if err := textOnly(append(append([]string{}, r.Args...), r.Env...)); err != nil {
 		return nil, err
 	}
+	if stdio.In == nil {
+		stdio.In = nothing{}
+	}
 	return e.visit(ctx, inCell(r.Cell, "/exec?"+q.Encode()), r, stdio)
 }
 
-// Attach joins a command that was executed in a live cell.
+// Attach joins a command that was executed in a live cell. Without an input the caller
+// watches: the command's is not ended.
 func (e *Engine) Attach(ctx context.Context, r api.ExecRequest, session string, stdio cell.Stdio) (*api.ExecResult, error) {
 	q := url.Values{}
 	if r.TTY {
@@ -63,9 +67,7 @@ func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdi
 			stdio.Started(m.ExecID)
 		}
 	}
-	if stdio.In == nil {
-		stdio.In = nothing{}
-	} else if r.Detachable && !r.RawInput {
+	if stdio.In != nil && r.Detachable && !r.RawInput {
 		stdio.In = live.DetachKeys(stdio.In)
 	}
 	left, leave := context.WithCancel(ctx)

@@ -86,6 +86,16 @@ func (e *Engine) RewindSession(ctx context.Context, name string, r api.RewindBod
 	return told(e.client.Sessions.Named(name).Rewind(ctx, r))
 }
 
+// SendMessage types a message into a session, and presses Enter if asked. It returns how
+// many bytes were typed.
+func (e *Engine) SendMessage(ctx context.Context, name, text string, enter bool) (int, error) {
+	sent, err := told(e.client.Sessions.Named(name).Send(ctx, client.Send{Message: text, NoNewline: !enter}))
+	if err != nil {
+		return 0, err
+	}
+	return sent.SentBytes, nil
+}
+
 // sessionSettings completes the settings of a session by the options of its cell.
 func (e *Engine) sessionSettings(ctx context.Context, s api.SessionSettings, o api.SessionOptions) (api.SessionSettings, error) {
 	switch {
@@ -112,6 +122,9 @@ func (e *Engine) ExecAgent(ctx context.Context, r api.ExecRequest, stdio cell.St
 		if term, ok := strings.CutPrefix(kv, "TERM="); ok {
 			q.Set("term", term)
 		}
+	}
+	if stdio.In == nil {
+		stdio.In = nothing{}
 	}
 	return e.visit(ctx, "/v1/sessions/"+url.PathEscape(r.Cell)+"/agent?"+q.Encode(), r, stdio)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Order is a planned session that is to start.
@@ -95,7 +97,7 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 	base := o.Base
 	if base == "" {
 		var err error
-		if base, err = Base(ctx, e, o.Plan.Workspace, o.Make, o.Notes); err != nil {
+		if base, err = Base(ctx, e, o.Plan.Workspace, o.Name, o.Make, o.Notes); err != nil {
 			return nil, err
 		}
 	}
@@ -134,11 +136,15 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 // busyLimit is how long a new session waits for the cell of the workspace.
 const busyLimit = time.Minute
 
-// Base returns the cell of a workspace. One that exists gets what has changed in the
-// directory; else one is made.
-func Base(ctx context.Context, e Engine, dir string, build Maker, notes func(string)) (string, error) {
+// Base returns the cell of a workspace, for a session of the given name or of none. One
+// that exists gets what has changed in the directory; else one is made. If the session
+// cannot have its name, nothing changes.
+func Base(ctx context.Context, e Engine, dir, session string, build Maker, notes func(string)) (string, error) {
 	name, below, err := e.CellAt(ctx, dir)
 	if err != nil {
+		return "", err
+	}
+	if err := checkName(ctx, e, session, dir, name == "" || below != "."); err != nil {
 		return "", err
 	}
 	if name == "" || below != "." {
@@ -169,6 +175,28 @@ func Base(ctx context.Context, e Engine, dir string, build Maker, notes func(str
 		notes(strconv.Itoa(len(res.Changed)) + what + " of the directory brought into cell " + name)
 	}
 	return name, api.WithHint(err, api.CodeConflict, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
+}
+
+// checkName refuses the name of a session that a cell has, or that the cell of the
+// directory will have when it is made.
+func checkName(ctx context.Context, e Engine, name, dir string, isNew bool) error {
+	if name == "" {
+		return nil
+	}
+	if err := home.CheckName("session", name); err != nil {
+		return err
+	}
+	if isNew && name == home.NameAfter(dir) {
+		return api.Refusef(api.CodeNameTaken, "choose another --name", "%s is the name of the directory's own cell, which the session is a fork of", name)
+	}
+	_, err := e.Status(ctx, name)
+	if api.CodeOf(err) == api.CodeNotFound {
+		return nil
+	}
+	if err == nil {
+		err = api.Refusef(api.CodeNameTaken, "choose another --name", "cell %s exists already", quote.Line(name))
+	}
+	return err
 }
 
 // maxTries bounds the search for a free name.
