@@ -166,6 +166,9 @@ func (r *governedRun) conclude(err error) error {
 			s.noted(summary(r.result))
 			s.noted(deniedLine(r.result))
 			s.noted(unansweredLine(r.result.Unanswered))
+			for _, n := range r.result.Notes {
+				s.noted(quote.Line(n))
+			}
 		}
 		err = withReceipt(err, r.result.ReceiptID)
 	}

@@ -103,5 +103,8 @@ func runStop(ctx context.Context, s *session, e supervisor, req api.StopRequest)
 	if err != nil {
 		return err
 	}
-	return s.emit(res, func(p *page) { p.printf("cell %s stopped: %s\n", quote.Line(res.Cell), summary(res)) })
+	return s.emit(res, func(p *page) {
+		p.printf("cell %s stopped: %s\n", quote.Line(res.Cell), summary(res))
+		printNotes(p, res.Notes)
+	})
 }
