@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +100,27 @@ func TestEventsQuery(t *testing.T) {
 		t.Errorf("counts: %v", denied.Events)
 	}
 	w.sound("demo", "other")
+}
+
+// TestEventKinds: a query of a program that has just been started opens no journal of a
+// run that has no event of the asked kind. So it does not notice that one is damaged.
+func TestEventKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	quiet, _ := w.sh("demo", "true")
+	denied, _ := w.sh("demo", "unshare -U true; true")
+	found, err := filepath.Glob(filepath.Join(w.e.Store.Path(), journal(quiet.RunID)))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	w.ok(os.WriteFile(found[0], []byte("{}\n"), 0o600))
+	for _, q := range []api.EventQuery{{Action: string(event.ActionDenied)}, {Class: int(event.DetectionFinding), Limit: 100}} {
+		if got := w.events(q); len(got) != 1 || !strings.HasPrefix(got[0], denied.RunID) {
+			t.Errorf("%+v: %v", q, got)
+		}
+	}
+	w.refused(w.e.Events(w.ctx, api.EventQuery{}, func(event.Record) error { return nil }), api.Failed, "cannot be read to their end")
 }
 
 // TestEventsAreMerged: runs at the same time come in the order of the clock.

@@ -186,6 +186,7 @@ func (r *run) awaitJournal() error {
 	for action, n := range done.summary.Actions {
 		r.events.ByAction[string(action)] = int64(n)
 	}
+	r.rec.Kinds = event.FormatKinds(done.summary.Kinds)
 	return nil
 }
 

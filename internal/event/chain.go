@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -113,6 +114,8 @@ type Summary struct {
 	Dropped map[Action]uint64 `json:"dropped"`
 	// Bytes is the size of the file.
 	Bytes int64 `json:"bytes"`
+	// Kinds are those that a record has, in the order of their first record.
+	Kinds []Kind `json:"-"`
 }
 
 func newSummary() Summary {
@@ -149,6 +152,9 @@ func (s *state) add(r Record) {
 	s.sum.Bytes += int64(len(r.Raw)) + 1
 	s.sum.Actions[r.Action] += r.Count
 	s.sum.Classes[r.Class] += r.Count
+	if k := (Kind{r.Class, r.Action}); !slices.Contains(s.sum.Kinds, k) {
+		s.sum.Kinds = append(s.sum.Kinds, k)
+	}
 	if r.dropped.Allowed > 0 {
 		s.sum.Dropped[ActionAllowed] += r.dropped.Allowed
 	}
@@ -230,10 +236,14 @@ type Filter struct {
 
 // Match reports whether a filter selects a record. It ignores Limit.
 func (f Filter) Match(r Record) bool {
-	return (f.Class == 0 || f.Class == r.Class) &&
-		(f.Action == "" || f.Action == r.Action) &&
+	return f.MatchKind(Kind{r.Class, r.Action}) &&
 		(f.Since.IsZero() || !r.Time.Before(f.Since)) &&
 		(f.Cell == "" || f.Cell == r.Cell) && (f.Sees == nil || f.Sees(r.Cell))
+}
+
+// MatchKind reports whether a filter may select records of a kind.
+func (f Filter) MatchKind(k Kind) bool {
+	return (f.Class == 0 || f.Class == k.Class) && (f.Action == "" || f.Action == k.Action)
 }
 
 // Read calls fn for the records that f selects, in their order. It does not

@@ -34,6 +34,14 @@ type Run struct {
 	Started   time.Time
 	Ended     bool
 	EndedTime time.Time
+	// Kinds are those of its events, for a run that has ended; empty if they are not
+	// known.
+	Kinds []event.Kind
+}
+
+// may reports whether a run may have an event that a filter selects.
+func (r Run) may(f event.Filter) bool {
+	return !r.Ended || len(r.Kinds) == 0 || slices.ContainsFunc(r.Kinds, f.MatchKind)
 }
 
 // endedBefore reports whether a run cannot have an event as new as t. The last
@@ -46,8 +54,9 @@ func (r Run) endedBefore(t time.Time) bool {
 // Read calls fn for the events of runs, newest last: those of one run in the order
 // of its journal, those of concurrent runs merged by time. A run without a journal
 // has no events. A journal that cannot be read does not stop the others: the error
-// names it when all are read. With a limit, only the journals are read that may have
-// one of the last events.
+// names it when all are read. Only journals are read that may have an event to show:
+// not those of runs whose kinds the filter leaves out, and with a limit not those that
+// cannot have one of the last events.
 func (x *Index) Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) error) error {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.endedBefore(f.Since) })
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.Started.Compare(b.Started) })

@@ -45,25 +45,17 @@ type indexed struct {
 type part struct {
 	size   int64
 	newest time.Time
-	kinds  []kind
-}
-
-// kind is what a filter selects by.
-type kind struct {
-	class  event.Class
-	action event.Action
+	kinds  []event.Kind
 }
 
 // may reports whether a part may have a record that a filter selects.
 func (p part) may(f event.Filter) bool {
-	return !p.newest.Before(f.Since) && slices.ContainsFunc(p.kinds, func(k kind) bool {
-		return (f.Class == 0 || f.Class == k.class) && (f.Action == "" || f.Action == k.action)
-	})
+	return !p.newest.Before(f.Since) && slices.ContainsFunc(p.kinds, f.MatchKind)
 }
 
 // add adds a record to the last part, or begins another.
 func (d *indexed) add(rec event.Record) {
-	d.join(part{size: int64(len(rec.Raw)) + 1, newest: rec.Time, kinds: []kind{{rec.Class, rec.Action}}})
+	d.join(part{size: int64(len(rec.Raw)) + 1, newest: rec.Time, kinds: []event.Kind{{Class: rec.Class, Action: rec.Action}}})
 }
 
 // join adds a part to the last one, unless that is large enough.
@@ -173,6 +165,9 @@ func (x *Index) Journal(journals Journals, r Run, f event.Filter) iter.Seq2[even
 }
 
 func (x *Index) read(journals Journals, r Run, f event.Filter, fn func(event.Record) error) error {
+	if !r.may(f) {
+		return nil
+	}
 	k := x.lookup(r.ID, f)
 	if k.whole && len(k.spans) == 0 {
 		return nil

@@ -161,3 +161,30 @@ func TestIndexReplaced(t *testing.T) {
 	}
 	all(200)
 }
+
+// TestKinds: the journal of a run that has no event of the asked kind is not opened,
+// not even by the first query. That of a run whose kinds are not known is.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	lifecycle := event.Kind{Class: event.AppLifecycle, Action: event.ActionAllowed}
+	known, unknown, open := h.write("known", 0, 1), h.write("unknown", 2, 3), h.write("open", 4, 5)
+	known.Kinds, open.Kinds, open.Ended = []event.Kind{lifecycle}, []event.Kind{lifecycle}, false
+	for name, c := range map[string]struct {
+		filter event.Filter
+		opened int
+		events int
+	}{
+		"everything":             {event.Filter{}, 3, 6},
+		"of its class":           {event.Filter{Class: event.AppLifecycle}, 3, 6},
+		"of another class":       {event.Filter{Class: event.NetworkActivity}, 2, 0},
+		"of another action":      {event.Filter{Action: event.ActionDenied, Limit: 100}, 2, 0},
+		"its class, not allowed": {event.Filter{Class: event.AppLifecycle, Action: event.ActionDenied}, 2, 0},
+	} {
+		journals, events := &counting{home: h}, 0
+		err := new(Index).Read(journals, []Run{known, unknown, open}, c.filter, func(event.Record) error { events++; return nil })
+		if err != nil || journals.opened != c.opened || events != c.events {
+			t.Errorf("%s: opened %d journals, %d events, %v", name, journals.opened, events, err)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func evidenceColumn(row store.Row, column string) bool {
 	if name == "statements.id" && row.Columns["kind"] == KindCell {
 		name += " of a cell's change"
 	}
-	if _, exempt := noEvidence[name]; exempt {
+	if _, exempt := noEvidence[name]; exempt || name == "runs.doc.kinds" { // those of the journal, to which they are compared
 		return false
 	}
 	// The figures of an area are those of its layer, which gc may have removed.

@@ -42,8 +42,22 @@ func (v *logVerifier) events(id string, p *receipt.Run) error {
 	v.bound("events", head, status)
 	if what != "" {
 		v.problem(id, "events: %s", what)
+		return nil
 	}
-	return nil
+	return v.kinds(id, p.RunID, sum)
+}
+
+// kinds compares the kinds of events that the database has of a run with those of its
+// journal: queries trust them.
+func (v *logVerifier) kinds(id, run string, sum event.Summary) error {
+	r, err := v.tx.Run(run)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // it is a difference of the rows
+	}
+	if err == nil && r.Kinds != "" && r.Kinds != event.FormatKinds(sum.Kinds) {
+		v.problem(id, "events: the database says that the journal has %q, it has %q", plainValue(r.Kinds), event.FormatKinds(sum.Kinds))
+	}
+	return err
 }
 
 // journalSummary recomputes the summary of a run's journal.

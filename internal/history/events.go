@@ -85,7 +85,11 @@ func eventRun(r store.Run) eventquery.Run {
 	if made := store.IDTime(r.ReceiptID); made.After(ended) {
 		ended = made
 	}
-	return eventquery.Run{ID: r.ID, Started: r.StartedAt, Ended: r.State == "done", EndedTime: ended}
+	kinds, err := event.ParseKinds(r.Kinds)
+	if err != nil {
+		kinds = nil // the journal has them
+	}
+	return eventquery.Run{ID: r.ID, Started: r.StartedAt, Ended: r.State == "done", EndedTime: ended, Kinds: kinds}
 }
 
 // FollowEvents calls fn for the last events of a cell, or of all with "", and then for

@@ -68,6 +68,9 @@ type Run struct {
 	CPUsMilli int64 `json:"cpus_milli,omitempty"`
 	// CPUMicros is the processor time of a finished run; 0 if it was not counted.
 	CPUMicros int64 `json:"cpu_us,omitempty"`
+	// Kinds are those of the events of a finished run, so that queries need not open its
+	// journal. It is empty if they are not known.
+	Kinds string `json:"kinds,omitempty"`
 }
 
 // Failed reports whether a finished run did not succeed.
