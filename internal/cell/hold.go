@@ -32,7 +32,7 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 	}
 	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
-		return nil, busyError(name, what, err)
+		return nil, e.busyError(c, what, err)
 	}
 	s.e, s.cell, s.cellLock = e, c, lock
 	if err := s.open(ctx, name, what); err != nil {
@@ -63,13 +63,14 @@ func (e *Engine) makeRoom(what string) error {
 const codeLive = api.CodeLive
 
 // busyError names the process that holds a cell, and what the caller can do.
-func busyError(name, wanted string, err error) error {
+func (e *Engine) busyError(c store.Cell, wanted string, err error) error {
+	name := c.Name
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
 		if h := busy.Holder; h.What == home.HeldByStart {
 			return &api.Error{
 				Kind: api.Busy, Code: codeLive, Err: err,
 				Message: fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
-				Hint:    fmt.Sprintf("`forkcell exec %s -- CMD` runs a command in it, `forkcell stop %s` ends it", name, name),
+				Hint:    fmt.Sprintf("%s, `forkcell stop %s` ends it", e.useOf(c), name),
 			}
 		}
 		hint := "`forkcell status " + name + "` shows when it has ended"
@@ -79,6 +80,20 @@ func busyError(name, wanted string, err error) error {
 		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
 	}
 	return err
+}
+
+// useOf names the command that works with a live cell: nothing is executed in one that
+// is paused, or a template.
+func (e *Engine) useOf(c store.Cell) string {
+	runs, err := e.UnfinishedRuns(c)
+	switch {
+	case err != nil || len(runs) == 0:
+	case runs[len(runs)-1].Paused:
+		return "`forkcell resume " + c.Name + "` continues it"
+	case runs[len(runs)-1].Template:
+		return "`forkcell branch " + c.Name + "` makes a cell to use"
+	}
+	return "`forkcell exec " + c.Name + " -- CMD` runs a command in it"
 }
 
 // mayRunIn refuses a caller who may not run commands in a cell with the backend delta:

@@ -56,6 +56,9 @@ type branching struct {
 // branch makes branches of the cell, all or none. This process supervises them.
 func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
 	defer wipe(o.Secrets)
+	if err := l.branchable(); err != nil {
+		return nil, err
+	}
 	if t, ok := l.cell.(driver.Template); ok {
 		t.Expect()
 	}

@@ -24,6 +24,16 @@ type moment struct {
 	end func() error
 }
 
+// branchable refuses a cell that cannot be branched: one whose processes cannot be
+// copied at all, or not while it is paused.
+func (l *liveRun) branchable() error {
+	switch l.cell.(type) {
+	case driver.Template, driver.Saver:
+		return l.host.Usable()
+	}
+	return notTemplate(l.r.cell.Name)
+}
+
 // moment captures the files of a live cell together with its memory.
 func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 	switch c := l.cell.(type) {
@@ -62,6 +72,9 @@ func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.Check
 	if !ok {
 		return nil, api.Refusef(api.CodeRuntime, "leave --memory out: the files are kept; the runtime gvisor keeps memory too",
 			"cell %s is live with the runtime native, which keeps no memory on disk", l.r.cell.Name)
+	}
+	if err := l.host.Usable(); err != nil {
+		return nil, err
 	}
 	_, at, err := l.save(ctx, c, name, l.keepMemory)
 	return at, err

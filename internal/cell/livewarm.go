@@ -211,6 +211,9 @@ func (l *liveRun) eval(ctx context.Context, code string) (*api.EvalResult, error
 	name := l.r.cell.Name
 	switch cell := l.cell.(type) {
 	case driver.Child:
+		if err := l.host.Usable(); err != nil {
+			return nil, err
+		}
 		l.r.recordEvent(event.Config(event.Subject{Message: quote.Line(code)}, codeRun))
 		return ask(ctx, name, cell, code)
 	case driver.Template:

@@ -61,7 +61,7 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 		return nil, err
 	}
 	if holder, live := e.Supervisor(from); live && o.Accept {
-		return nil, busyError(o.Cell, "race", &store.BusyError{Holder: holder})
+		return nil, e.busyError(from, "race", &store.BusyError{Holder: holder})
 	}
 	e.settleRaces(ctx)
 	r := &Race{e: e, id: store.NewID("race"), intent: raceIntent{Cell: from.Name}}

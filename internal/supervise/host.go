@@ -54,7 +54,7 @@ type Config struct {
 	Secrets func() []redact.Secret
 	// StartError returns the error of a command that could not be started.
 	StartError func(error) error
-	// Checkpoint captures the cell, and Save its memory too. ApplyPolicy gives it another policy, takes the
+	// Checkpoint captures the cell, and Save its memory too, unless it is paused. ApplyPolicy gives it another policy, takes the
 	// values over, and returns the environment of commands from then on; nil keeps
 	// it. Pause stops the processes and Resume continues them; both record it. If Pause
 	// reports that the cell ends, all is kept that it needs to be live again. Expire
@@ -67,7 +67,7 @@ type Config struct {
 	Pause       func(ctx context.Context, fsOnly bool) (ends bool, err error)
 	Resume      func() error
 	Expire      func(ctx context.Context, o ExpireOrder) (done, ends bool, err error)
-	// Branch makes branches of the cell, and Unbranch ends and removes those of an
+	// Branch makes branches of the cell, unless it is paused, and Unbranch ends and removes those of an
 	// order, if there are any. Only one of these calls is made at a time, together with
 	// those above.
 	Branch   func(ctx context.Context, o BranchOrder) (*api.BranchResult, error)
@@ -242,9 +242,6 @@ func (h *Host) checkpoint(ctx context.Context, q checkpointCall) (*api.Checkpoin
 		return nil, err
 	}
 	if q.Memory {
-		if err := h.usable(); err != nil {
-			return nil, err
-		}
 		return h.Save(ctx, q.Name)
 	}
 	return h.Checkpoint(ctx, q.Name)

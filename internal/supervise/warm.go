@@ -72,12 +72,13 @@ func (c *Client) Eval(ctx context.Context, code string) (*api.EvalResult, error)
 	return &res, nil
 }
 
-func (h *Host) branch(ctx context.Context, o BranchOrder) (res *api.BranchResult, err error) {
-	err = h.Exclusively(func() error {
-		res, err = h.Branch(ctx, o)
-		return err
-	})
-	return res, err
+func (h *Host) branch(ctx context.Context, o BranchOrder) (*api.BranchResult, error) {
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
+	if err := h.alive(); err != nil {
+		return nil, err
+	}
+	return h.Branch(ctx, o)
 }
 
 func (h *Host) unbranch(q unbranchCall) (struct{}, error) {
@@ -91,14 +92,14 @@ func (h *Host) unbranch(q unbranchCall) (struct{}, error) {
 func (h *Host) Exclusively(do func() error) error {
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
-	if err := h.usable(); err != nil {
+	if err := h.Usable(); err != nil {
 		return err
 	}
 	return do()
 }
 
-// usable refuses a cell that ends or is paused.
-func (h *Host) usable() error {
+// Usable refuses a cell that ends or is paused.
+func (h *Host) Usable() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.refuseEnding(); err != nil {

@@ -16,10 +16,25 @@ try:
 except ImportError:
     numpy = None
 ssl.RAND_bytes(8), random.random()
-own, state = random.Random(1), None
+class Needs(random.Random):
+    def seed(self, a): super().seed(a)
+class Fixed(random.Random):
+    def seed(self, a=7): super().seed(7)
+class Fails(random.Random):
+    def seed(self, *a):
+        if hasattr(self, "made"): raise ValueError("seeded once")
+        self.made = True
+generators = [random.Random(1), Needs(1), Fixed(1), Fails(1), random.SystemRandom(1)]
 if numpy:
-    generator, state = numpy.random.default_rng(1), numpy.random.RandomState(1)
+    class Bits(numpy.random.PCG64):
+        def __init__(self, seed, more): super().__init__(seed)
+    class Early(numpy.random.RandomState):
+        def seed(self, seed=7): super().seed(7)
+    state, early = numpy.random.RandomState(1), Early(1)
     numpy.random.randn(), state.randn()  # the next one is in store
+    generators += [numpy.random.default_rng(1), numpy.random.Generator(Bits(1, None)), numpy.random.RandomState(numpy.random.SFC64(1)), early]
+    for kind in (numpy.random.MT19937, numpy.random.PCG64DXSM, numpy.random.Philox):
+        generators.append(numpy.random.Generator(kind(1)))
 _generators.extend(_find_generators())
 here = os.getpid()
 for number in (1, 2):
@@ -28,9 +43,10 @@ for number in (1, 2):
         if os.fork() == 0:
             assert os.getpid() == here, os.getpid()
             _renew(number)
-            print(ssl.RAND_bytes(8).hex(), random.random(), own.random())
+            print(ssl.RAND_bytes(8).hex(), random.random())
+            print(*(g.random() if hasattr(g, "random") else g.random_sample() for g in generators))
             if numpy:
-                print(generator.random(), numpy.random.randn(), state.randn())
+                print(numpy.random.randn(), state.randn())
             sys.stdout.flush()
             os._exit(0)
         os.wait()
@@ -58,7 +74,7 @@ func TestRandomNumbers(t *testing.T) {
 		}
 		seen[number] = true
 	}
-	if len(seen) < 6 {
+	if len(seen) < 2*7 {
 		t.Errorf("%s", out)
 	}
 }

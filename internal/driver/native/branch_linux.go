@@ -208,7 +208,7 @@ func (t *template) Branch(ctx context.Context, b driver.Branch) (driver.Child, e
 	if err := t.life.begin(); err != nil {
 		return nil, fault.At("branch", err)
 	}
-	c := &child{template: t, ended: make(chan struct{})}
+	c := &child{template: t, ended: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if c.Cell, err = t.build(ctx, b.Spec, p); err != nil {
 		return nil, errors.Join(err, t.left())
 	}

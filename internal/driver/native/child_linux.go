@@ -22,7 +22,7 @@ type child struct {
 	template *template
 	line     *line
 	streams  *streams
-	asking   sync.Mutex
+	asking   chan struct{} // has a value while a question is answered
 	// ended is closed when the copy has ended; outcome is set then.
 	ended    chan struct{}
 	outcome  driver.Outcome
@@ -252,8 +252,12 @@ func limitResources(pid int, g protocol.Guard) error {
 
 // Ask implements driver.Child.
 func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
-	c.asking.Lock()
-	defer c.asking.Unlock()
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

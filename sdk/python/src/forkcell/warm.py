@@ -334,16 +334,30 @@ def _find_generators() -> list[Any]:
     return [o for o in gc.get_objects() if issubclass(type(o), tuple(kinds))] if kinds else []
 
 
+def _seed(generator: Any) -> None:
+    """Seeds a generator: as its own class does, which may keep numbers besides, and
+    then as that of Python or numpy does, whatever the own class has made of it."""
+    kind = next(c for c in type(generator).__mro__ if c.__module__ == "random" or c.__module__.startswith("numpy.random"))
+    seeded = hasattr(kind, "seed")
+    try:
+        if seeded:
+            generator.seed()
+        else:
+            generator.state = type(generator)().state
+    except Exception:
+        pass  # one that needs arguments
+    if not seeded:
+        if kind.__name__ != "BitGenerator":  # else it is of another library
+            state = {**kind().state, "bit_generator": type(generator).__name__}
+            kind.__dict__["state"].__set__(generator, state)
+    elif kind.__name__ != "RandomState" or generator.get_state(legacy=False)["bit_generator"] == "MT19937":
+        kind.seed(generator)  # another one has its numbers from a generator in the list
+
+
 def _renew(number: int) -> None:
     """Gives the copy random numbers of its own, and calls the hook of the user."""
     for generator in _generators:
-        try:
-            if hasattr(generator, "seed"):
-                generator.seed()
-            else:
-                generator.state = type(generator)().state
-        except TypeError:
-            pass  # it is one of another kind, which the user must seed
+        _seed(generator)
     if "_ssl" in sys.modules:
         # It notices a fork by a new process number, and the copy's may be the same.
         sys.modules["_ssl"].RAND_add(os.urandom(64), 64.0)
