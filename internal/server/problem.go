@@ -53,8 +53,11 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		full.Code, e = api.CodeDiskFull, &full
 	}
 	p := newProblem(c.id, statusOf(e), e)
-	if p.Status == http.StatusTooManyRequests {
+	switch p.Status {
+	case http.StatusTooManyRequests:
 		p = p.after(0)
+	case http.StatusInternalServerError: // the caller may be gone
+		s.logger.Error("request failed", "request", c.id, "code", e.Code, "error", err)
 	}
 	return p
 }

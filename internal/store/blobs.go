@@ -33,17 +33,29 @@ func (s *Store) NewBlob() *BlobWriter { return &BlobWriter{s: s, sum: sha256.New
 // open makes the blob's temporary file beside the others, so that gc finds it
 // after a crash.
 func (b *BlobWriter) open() error {
-	b.name = "blobs/." + NewID("tmp")
-	f, err := b.s.dir.Create(b.name, 0o600)
-	if err != nil {
-		return fmt.Errorf("make a blob: %w", err)
+	for {
+		b.name = "blobs/." + NewID("tmp")
+		f, err := b.s.dir.Create(b.name, 0o600)
+		if err != nil {
+			return fmt.Errorf("make a blob: %w", err)
+		}
+		// The lock shows gc that the file is still being written.
+		if err := flock(f, unix.LOCK_SH); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if stat.Nlink > 0 {
+			b.f = f
+			return nil
+		}
+		// gc found the file before it was locked, and has removed it.
+		if err := f.Close(); err != nil {
+			return err
+		}
 	}
-	// The lock shows gc that the file is still being written.
-	if err := flock(f, unix.LOCK_SH); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	b.f = f
-	return nil
 }
 
 // Write implements io.Writer.
@@ -92,7 +104,7 @@ func (b *BlobWriter) Commit() (string, error) {
 		b.Discard()
 		return "", fmt.Errorf("keep a blob: %w", err)
 	}
-	_ = b.f.Close()
+	defer b.f.Close() // until then gc leaves it
 	dir := "blobs/sha256/" + digest[:2]
 	if err := b.s.dir.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -211,11 +223,16 @@ func (s *Store) SweepTemps() error {
 			continue
 		}
 		f, err := s.dir.OpenFile("blobs/" + n)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its writer has ended
+		}
 		if err != nil {
 			return err
 		}
 		if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = s.dir.Remove("blobs/" + n)
+			if err = s.dir.Remove("blobs/" + n); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err

@@ -128,6 +128,44 @@ func TestDatabaseBehindItsLog(t *testing.T) {
 	}
 }
 
+// TestBlobBesideSweep: gc never removes a blob that a run has just begun.
+func TestBlobBesideSweep(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	stop, swept := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				swept <- nil
+				return
+			default:
+				err = s.SweepTemps()
+			}
+		}
+		swept <- err
+	}()
+	for range 2000 {
+		b := s.NewBlob()
+		if _, err := b.Write([]byte("x")); err != nil {
+			t.Error(err)
+			break
+		}
+		f, err := b.Reader()
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		_ = f.Close()
+		b.Discard()
+	}
+	close(stop)
+	if err := <-swept; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBlob(t *testing.T) {
 	t.Parallel()
 	s := open(t)
