@@ -57,7 +57,7 @@ func TestFinishOfWhatHangs(t *testing.T) {
 	if code, _, errs := l.forkcell("init", "box", "--from", "work"); code != 0 {
 		t.Fatalf("init: %s", errs)
 	}
-	out, errs, hung, err := finishWithin(l.command("run", "--quiet", "box", "--", "sleep", "609"), time.Second)
+	out, errs, hung, err := finishWithin(l.command("run", "--quiet", "box", "--", "sleep", "609"), 5*time.Second)
 	if !hung || err == nil || !strings.Contains(errs, "goroutine ") || !strings.Contains(errs, "internal/driver") {
 		t.Errorf("hung %v, %v: %s%s", hung, err, out, errs)
 	}

@@ -51,7 +51,7 @@ func stopWhileReading(l *lab, path string, sig syscall.Signal, start func(in io.
 		select {
 		case err := <-ended:
 			l.Fatalf("%q ended before it read the file: %v\n%s", args, err, stderr.String())
-		default:
+		case <-time.After(time.Millisecond):
 		}
 	}
 	l.ok(cmd.Process.Signal(sig))

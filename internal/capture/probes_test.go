@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// limit is how long a refusal may take at most.
-const limit = 50 * time.Millisecond
+// limit is how long a refusal may take at most. A packet that is lost instead is sent
+// again after a second.
+const limit = 900 * time.Millisecond
 
 // each makes a probe that does something for each of its arguments, the parts of
 // which are separated by spaces, and prints a line for each. One process for many
@@ -152,13 +153,13 @@ func inside(args []string) error {
 		to = strings.TrimSuffix(to, "0") + fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 	}
 	go func() {
-		c, err := net.DialTimeout("tcp", to, time.Second)
+		c, err := net.DialTimeout("tcp", to, 20*time.Second)
 		if err == nil {
 			_, _ = io.WriteString(c, "inside\n")
 			_ = c.Close()
 		}
 	}()
-	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(2 * time.Second))
+	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(20 * time.Second))
 	c, err := ln.Accept()
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func queryProbe(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
 		return err
 	}
 	for _, a := range args {

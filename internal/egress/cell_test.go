@@ -80,7 +80,7 @@ func newCell(t testing.TB, rules string, opts ...option) *cell {
 		}
 		// Whatever the test did, all memory was given back. Connections to
 		// upstreams are closed by goroutines of net/http.
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for p.MemoryHeld() != 0 && time.Now().Before(deadline) {
 			pause()
 		}
@@ -207,7 +207,7 @@ func (m *memory) Sync() error                    { return nil }
 // find waits for an event of a class for which ok holds.
 func (c *cell) find(class event.Class, ok func(map[string]any) bool) map[string]any {
 	c.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); pause() {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); pause() {
 		c.mu.Lock()
 		for _, e := range c.events {
 			if e["class_uid"] == float64(class) && ok(e) {

@@ -314,7 +314,7 @@ func TestManyConnections(t *testing.T) {
 	c.isRefused(c.to("db.example.com", 5432))
 	c.find(event.NetworkActivity, func(e map[string]any) bool { return strings.Contains(text(e, "status_detail"), "too many") })
 	_ = conns[1].Close()
-	for deadline := time.Now().Add(5 * time.Second); ; pause() {
+	for deadline := time.Now().Add(30 * time.Second); ; pause() {
 		if conn, err := net.Dial("tcp", c.at(c.to("db.example.com", 5432))); err == nil {
 			_, _ = io.WriteString(conn, "x")
 			_, err = io.ReadFull(conn, b)

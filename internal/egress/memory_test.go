@@ -116,7 +116,7 @@ func TestMemoryFrames(t *testing.T) { //nolint:paralleltest // it measures the p
 
 // isOpen waits a moment for the end of a connection that sends nothing.
 func isOpen(conn net.Conn) error {
-	_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, err := conn.Read(make([]byte, 1))
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -153,7 +153,7 @@ func TestMemoryBodies(t *testing.T) { //nolint:paralleltest // it measures the p
 	var refused atomic.Int64
 	c.many(30, c.to(api, 80), func(conn net.Conn) error {
 		_, _ = io.WriteString(conn, request)
-		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 		b := make([]byte, 12)
 		if _, err := io.ReadFull(conn, b); err == nil && string(b) == "HTTP/1.1 503" {
 			refused.Add(1)

@@ -51,7 +51,7 @@ func TestSupervisorDies(t *testing.T) {
 			answers <- d.send("POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"sh", "-c", fmt.Sprintf("touch ready%d; sleep 1000", i)}}, "Accept", accept)
 		}()
 	}
-	for i, limit := 0, time.Now().Add(time.Minute); i < 2; {
+	for i, limit := 0, time.Now().Add(time.Minute); i < 2; <-time.After(10 * time.Millisecond) {
 		r := d.send("GET", fmt.Sprintf("%s?path=ready%d", files, i), nil)
 		if r.status == 200 {
 			i++
@@ -69,7 +69,7 @@ func TestSupervisorDies(t *testing.T) {
 		}
 	}
 	var again api.StartResult
-	for limit := time.Now().Add(time.Minute); ; {
+	for limit := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
 		r := d.send("POST", "/v1/cells/demo/start", nil)
 		if r.status == 200 {
 			decodeInto(t, r.body, &again)
@@ -154,7 +154,7 @@ func TestEarlyDisconnects(t *testing.T) {
 // idle waits until no run holds a cell.
 func (d *daemon) idle(cell string) {
 	d.Helper()
-	for limit := time.Now().Add(time.Minute); d.state(cell) != "idle"; {
+	for limit := time.Now().Add(time.Minute); d.state(cell) != "idle"; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			d.Fatal(cell, d.state(cell))
 		}

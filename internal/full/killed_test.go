@@ -179,7 +179,7 @@ func TestKilledDaemon(t *testing.T) {
 // persist sends one request until it is answered.
 func (d *daemonProcess) persist(cell string, n int) {
 	text := fmt.Sprintf(`{"command":["sh","-c","echo request %d >> done"],"wait":"1m"}`, n)
-	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); <-time.After(time.Millisecond) {
 		req, err := http.NewRequest("POST", "http://localhost/v1/cells/"+cell+"/runs", strings.NewReader(text))
 		if err != nil {
 			d.Error(err)

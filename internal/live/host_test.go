@@ -272,7 +272,7 @@ func (u *until) await(text string) {
 // one that attached before would keep the command.
 func (f *fixture) abandoned(id string) {
 	f.t.Helper()
-	for {
+	for ; ; <-time.After(time.Millisecond) {
 		list, err := f.Sessions(f.t.Context())
 		if err != nil {
 			f.t.Fatal(err)

@@ -428,7 +428,7 @@ func TestTimeout(t *testing.T) {
 	w := newWorld(t, "")
 	res, err := w.race(api.RaceRequest{
 		Attempts:   []api.RaceCommand{{Command: []string{"sleep", "600"}}, {Command: []string{"true"}}},
-		RunOptions: api.RunOptions{Timeout: 2 * time.Second},
+		RunOptions: api.RunOptions{Timeout: 5 * time.Second},
 	})
 	w.ok(err)
 	if res.Attempts[0].Outcome != "timed_out" {

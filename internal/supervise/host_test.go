@@ -198,8 +198,8 @@ func TestMainMissing(t *testing.T) {
 	s.finish(t, MainMissing)
 
 	const wait = 200 * time.Millisecond
-	s = serve(t, func(c *Config) { c.AwaitMain = wait })
 	began := time.Now()
+	s = serve(t, func(c *Config) { c.AwaitMain = wait })
 	_, err := s.client.Exec(t.Context(), api.ExecRequest{Args: []string{"missing"}, Main: true}, driver.Stdio{}, nil)
 	if err == nil {
 		t.Error("it began")
@@ -226,7 +226,7 @@ func TestSocketRemoved(t *testing.T) {
 // TestMainBegun: a cell whose command has begun in time lives until the command ends.
 func TestMainBegun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) { c.AwaitMain = 2 * time.Second })
+	s := serve(t, func(c *Config) { c.AwaitMain = 5 * time.Second })
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.client.Exec(t.Context(), api.ExecRequest{Args: []string{"wait"}, Main: true}, driver.Stdio{}, nil)
@@ -235,7 +235,7 @@ func TestMainBegun(t *testing.T) {
 	select {
 	case why := <-s.ending:
 		t.Fatalf("it ended for the cause %d", why.Cause)
-	case <-time.After(3 * time.Second):
+	case <-time.After(6 * time.Second):
 	}
 	close(s.Cell.(*fakeCell).end)
 	why := <-s.ending

@@ -92,7 +92,7 @@ func askProbe(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return err
 	}
 	if args[0] == "connected" {

@@ -182,7 +182,7 @@ func TestInterrupt(t *testing.T) {
 		return answer, cancel
 	}
 	await := func(name string) {
-		for file := filepath.Join(fmt.Sprintf("/proc/%d/root/dev/shm", c.(*child).copied.Load().pid), name); ; {
+		for file := filepath.Join(fmt.Sprintf("/proc/%d/root/dev/shm", c.(*child).copied.Load().pid), name); ; <-time.After(time.Millisecond) {
 			if _, err := os.Stat(file); err == nil {
 				return
 			}

@@ -76,7 +76,7 @@ func full(t *testing.T, at string) netip.AddrPort {
 	}
 	addr := netip.AddrPortFrom(ip, uint16(name.(*syscall.SockaddrInet4).Port))
 	for range 8 {
-		c, err := net.DialTimeout("tcp", addr.String(), 100*time.Millisecond)
+		c, err := net.DialTimeout("tcp", addr.String(), time.Second)
 		if err != nil {
 			return addr
 		}
