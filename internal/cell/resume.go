@@ -35,6 +35,9 @@ func (e *Engine) Resume(ctx context.Context, req api.ResumeRequest) (*api.PauseR
 	if req.FSOnly {
 		return nil, api.Refusef(api.CodeRuntime, "leave it out: its processes are in memory", "--fs-only is for a cell that is paused on disk, and %s is not", req.Cell)
 	}
+	if len(req.Credentials) > 0 {
+		return nil, api.Usagef("leave it out: the cell has its credentials", "--credential is for a cell that is paused on disk, and %s is not", req.Cell)
+	}
 	return client.Resume(ctx)
 }
 

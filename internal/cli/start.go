@@ -79,18 +79,32 @@ func runStart(ctx context.Context, s *session, e supervisor, req api.StartReques
 func newStop(s *session) *cobra.Command {
 	grace := duration(-1)
 	cmd := &cobra.Command{
-		Use:   "stop [CELL]",
-		Short: "End a live cell, and print the result of its run",
-		Long: `End a live cell, and print the result of its run.
+		Use:   "stop [CELL...]",
+		Short: "End live cells, and print the results of their runs",
+		Long: `End live cells, and print the results of their runs. With --json each result is one
+line. A cell that cannot be stopped does not keep the others from it.
 
-Its processes get SIGTERM, and after --timeout (5s) SIGKILL. The state is sealed, and
-the run gets its receipt. The run is pending until it is accepted, rejected or
-restored.`,
-		Example:           "  forkcell stop demo",
-		Args:              positional("[CELL]"),
-		ValidArgsFunction: s.completeCell,
+The processes of a cell get SIGTERM, and after --timeout (5s) SIGKILL. The state is
+sealed, and the run gets its receipt. The run is pending until it is accepted, rejected
+or restored.`,
+		Example: `  forkcell stop demo
+  forkcell stop try-1 try-2 try-3`,
+		Args:              some("[CELL]"),
+		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			return runStop(ctx, s, e, api.StopRequest{Cell: args[0], Grace: time.Duration(grace)})
+			var failed error
+			for _, name := range args {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				err := runStop(ctx, s, e, api.StopRequest{Cell: name, Grace: time.Duration(grace)})
+				if failed == nil {
+					failed = err
+				} else if err != nil {
+					failed = api.WithDetails(failed, []string{err.Error()})
+				}
+			}
+			return failed
 		}),
 	}
 	cmd.Flags().Var(&grace, "timeout", "time that its processes have to end (0: none)")

@@ -16,20 +16,23 @@ import (
 // them over.
 type Values map[string]*credential.Value
 
-// ReadValues reads the operator's sources, given as NAME=SOURCE, of the
-// credentials that a policy names, and no others. The reader's Stderr receives
-// messages of the sources' commands for the operator; nil drops them.
+// ReadValues reads the operator's sources, given as NAME=SOURCE. A name that the
+// policy does not have is refused before any source is read. The reader's Stderr
+// receives messages of the sources' commands for the operator; nil drops them.
 func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, reader credential.Reader) (Values, error) {
 	given := map[string]credential.Source{}
 	for _, s := range assignments {
-		if credential.IsName(s) {
-			continue // its source is in the credentials file
+		a := credential.Assignment{Name: s}
+		if !credential.IsName(s) { // else its source is in the credentials file
+			var err error
+			if a, err = credential.ParseAssignment(s); err != nil {
+				return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
+			}
+			given[a.Name] = a.Source
 		}
-		a, err := credential.ParseAssignment(s)
-		if err != nil {
-			return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
+		if !slices.ContainsFunc(p.Credentials, func(c policy.Credential) bool { return c.Name == a.Name }) {
+			return nil, fmt.Errorf("%w: --credential %s: the policy has no such credential", ErrConfig, a.Name)
 		}
-		given[a.Name] = a.Source
 	}
 	values := Values{}
 	for _, c := range p.Credentials {

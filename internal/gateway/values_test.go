@@ -32,11 +32,11 @@ func parsed(t *testing.T, names ...string) *policy.Policy {
 }
 
 // TestValuesTravel: the other side gets the same values, and this side drops
-// them. Only values that the policy names are read.
+// them.
 func TestValuesTravel(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one", "two")
-	sources := []string{`one=command:["printf","first"]`, `two=command:["printf","second"]`, `three=command:["false"]`}
+	sources := []string{`one=command:["printf","first"]`, `two=command:["printf","second"]`}
 	values, err := ReadValues(t.Context(), p, sources, credential.Reader{Env: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func revealed(g *Gateway) (list []string) {
 func TestBadSources(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one")
-	for _, source := range []string{"one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X"} {
+	for _, source := range []string{"one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X", "two=env:PATH", "two"} {
 		if _, err := ReadValues(t.Context(), p, []string{source}, credential.Reader{Env: os.Environ()}); !errors.Is(err, ErrConfig) && !errors.Is(err, ErrCredential) {
 			t.Errorf("%s: %v", source, err)
 		}
