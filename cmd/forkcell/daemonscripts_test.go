@@ -23,7 +23,7 @@ import (
 func overADaemon() []string {
 	return []string{
 		"accept-default", "accept-reject", "apply-control", "apply-git", "backends", "checkpoint-restore", "decisions", "df",
-		"diff", "diff-pager", "diff-states", "fork", "gc", "init-git", "list",
+		"diff", "diff-pager", "diff-states", "export", "export-linked", "fork", "gc", "init-git", "list",
 		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "race-accept", "race-choose", "race-options", "receipt", "refresh",
 		"rm", "root", "run-busy", "run-denied", "run-interrupt", "run-streams", "run-terminal", "secrets", "session-limits",
 		"uninspected", "usage-cells",

@@ -175,8 +175,10 @@ type ExportRequest struct {
 	Output     string `json:"output,omitempty"`  // FILE.tar, FILE.tar.zst or a directory that does not exist or is empty
 	Changes    bool   `json:"changes,omitempty"` // only what differs from the last applied state
 	Since      string `json:"since,omitempty"`   // the state that changes are compared with, instead of the last applied one
-	// Changed are the paths that differ, of a cell that does not know its last applied
-	// state: that of a daemon's cell in a temporary home. nil for all other cells.
+	// Foreign reports that the cell has the state of a daemon's cell, in a temporary home,
+	// and does not know its last applied state. Changed are the paths that differ from that;
+	// nil says that they are not known.
+	Foreign bool     `json:"-"`
 	Changed []string `json:"-"`
 	// AllowControl are patterns of control files that the cell changed and that
 	// are written to a directory all the same; AllowSetuid keeps set-id bits and

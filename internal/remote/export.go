@@ -18,7 +18,7 @@ import (
 // Export writes a state to an archive or a directory of this machine.
 func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
 	if r.WithMemory {
-		return nil, homeOnly("export --with-memory")
+		return nil, refuse("export --with-memory")
 	}
 	at, err := e.output(r.Output)
 	if err == nil {
@@ -27,18 +27,22 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 	if err != nil {
 		return nil, err
 	}
+	dir := !strings.HasSuffix(r.Output, ".tar") && !archive.IsZstd(r.Output)
 	if r.Changes && r.Since == "" {
 		if r.Since, err = e.appliedHere(ctx, r.Cell); err != nil {
 			return nil, err
 		}
 		r.Since = cmp.Or(r.Since, "applied")
 	}
-	res, changed, err := e.exported(ctx, r)
+	res, err := e.exported(ctx, r)
+	if err == nil && (r.Changes || dir && e.client.Local()) {
+		r.Changed, err = e.changedPaths(ctx, r, res)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasSuffix(r.Output, ".tar") && !archive.IsZstd(r.Output) {
-		return res, e.exportDir(ctx, r, at, changed, res)
+	if dir {
+		return res, e.exportDir(ctx, r, at, res)
 	}
 	body, err := e.openState(ctx, r.Cell, res.CheckpointID, r.Since)
 	if err != nil {
@@ -48,9 +52,8 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 	return res, transfer.WriteOutput(at, func(w io.Writer) error { return writeArchive(w, body, res) })
 }
 
-// exported describes the state to export: that which is named, or the present one. Of an
-// export of changes it returns their paths.
-func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (res *api.ExportResult, changed []string, err error) {
+// exported describes the state to export: that which is named, or the present one.
+func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
 	// The daemon knows what a name of a state means. A state equals itself.
 	ref := r.Checkpoint
 	if ref == "" {
@@ -58,32 +61,38 @@ func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (res *api.Ex
 	}
 	same, err := get[api.DiffResult](ctx, e, query(inCell(r.Cell, "/diff"), map[string]string{"from": ref, "to": ref}))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	res = &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
+	res := &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
 	states, err := pages[api.CheckpointInfo](ctx, e, inCell(r.Cell, "/checkpoints"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, s := range states {
 		if s.CheckpointID == res.CheckpointID {
 			res.Root = s.Root
 		}
 	}
-	if !r.Changes {
-		return res, nil, nil
-	}
-	diff, err := e.Diff(ctx, api.DiffRequest{Cell: r.Cell, From: r.Since, To: res.CheckpointID})
-	if err != nil {
-		return nil, nil, err
-	}
-	changed, res.Deleted = changedPaths(append(diff.Raw, diff.RawAside...))
-	return res, changed, nil
+	return res, nil
 }
 
-// changedPaths returns the paths that changes leave, and those that they take away. Neither
+// changedPaths returns the paths that the state to export changed, and is never nil. Of an
+// export of changes it lists the deleted ones in the result.
+func (e *Engine) changedPaths(ctx context.Context, r api.ExportRequest, res *api.ExportResult) ([]string, error) {
+	diff, err := e.Diff(ctx, api.DiffRequest{Cell: r.Cell, From: cmp.Or(r.Since, "applied"), To: res.CheckpointID})
+	if err != nil {
+		return nil, err
+	}
+	changed, deleted := splitChanges(append(diff.Raw, diff.RawAside...))
+	if r.Changes {
+		res.Deleted = deleted
+	}
+	return changed, nil
+}
+
+// splitChanges returns the paths that changes leave, and those that they take away. Neither
 // is nil.
-func changedPaths(changes []tree.Change) (changed, deleted []string) {
+func splitChanges(changes []tree.Change) (changed, deleted []string) {
 	changed, deleted = []string{}, []string{}
 	for _, ch := range changes {
 		switch {
@@ -103,9 +112,9 @@ func changedPaths(changes []tree.Change) (changed, deleted []string) {
 const received = "state"
 
 // exportDir writes a state to a directory by the rules of any other export, through a
-// home that exists for it. What the directory of the cell had is not known here: every
-// control file counts as changed by the cell.
-func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, changed []string, res *api.ExportResult) (err error) {
+// home that exists for it. A daemon on another machine cannot prove what the cell left as
+// it was: its cell may have changed every control file.
+func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, res *api.ExportResult) (err error) {
 	h, release, err := e.homes.Temporary()
 	if err != nil {
 		return err
@@ -120,7 +129,9 @@ func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, 
 	if err != nil {
 		return err
 	}
-	written, err := h.Export(ctx, api.ExportRequest{Cell: received, Output: at, Changes: r.Changes, Changed: changed, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid})
+	written, err := h.Export(ctx, api.ExportRequest{
+		Cell: received, Output: at, Changes: r.Changes, Foreign: true, Changed: r.Changed, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid,
+	})
 	if err != nil {
 		return err
 	}

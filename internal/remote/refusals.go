@@ -24,6 +24,7 @@ func refusals() []refusal {
 		{"--runtime", "is fixed by the daemon when a cell is made", "give it to init"},
 		{"init --cache", "shares files of other cells, which their operator promotes", onHost},
 		{"init --no-default-excludes", "would send secrets of this machine", "rename the files that are needed, or copy them with cp"},
+		{"export --with-memory", "would send the key of the cell's certificate authority, and secrets that its programs had", onHost + ", without --url and FORKCELL_URL"},
 		{"policy apply --credential", "is for a live cell of this machine", "give --credential to start"},
 		{"policy explain --body", "is not part of the API, like --header", "leave them out, or explain a policy file without --url"},
 	}

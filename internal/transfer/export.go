@@ -120,7 +120,7 @@ func (x *export) states() error {
 	if x.changes, err = tree.Diff(from, x.tree, tree.DiffOptions{}); err != nil {
 		return home.LongPath(x.cell, err)
 	}
-	if x.req.Changed != nil {
+	if x.req.Foreign {
 		if err := x.onlyChanged(); err != nil {
 			return err
 		}
@@ -140,10 +140,7 @@ func (x *export) states() error {
 // onlyChanged keeps the changes of the paths that the request names. All of them must be
 // in the state.
 func (x *export) onlyChanged() error {
-	named := map[string]bool{}
-	for _, p := range x.req.Changed {
-		named[p] = true
-	}
+	named := x.named()
 	x.changes = slices.DeleteFunc(x.changes, func(ch tree.Change) bool { return !named[ch.Path] })
 	for _, ch := range x.changes {
 		delete(named, ch.Path)
@@ -153,6 +150,15 @@ func (x *export) onlyChanged() error {
 			api.Counted(len(named), "path"))
 	}
 	return nil
+}
+
+// named returns the paths that the request names as changed.
+func (x *export) named() map[string]bool {
+	named := map[string]bool{}
+	for _, p := range x.req.Changed {
+		named[p] = true
+	}
+	return named
 }
 
 func (x *export) open(path string, entry tree.Entry) (*os.File, error) {

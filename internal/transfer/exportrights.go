@@ -72,7 +72,7 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return err
 	}
-	links, err := home.Linked(from, x.cell.MountAt, changed)
+	links, err := home.Linked(x.linking(from), x.cell.MountAt, changed)
 	if err != nil {
 		return err
 	}
@@ -90,15 +90,38 @@ func (x *export) skipControl(o *hostExport) error {
 			x.res.Bytes -= ch.New.Size
 		}
 		x.res.Notes = append(x.res.Notes,
-			fmt.Sprintf("left out: %s, which the cell changed: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), what))
+			fmt.Sprintf("left out: %s, which the cell %s: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), x.did(), what))
 		return nil
 	})
+}
+
+// linking returns the state whose links make control files of others: that before the
+// cell's changes, or without it the exported one.
+func (x *export) linking(from *tree.Tree) *tree.Tree {
+	if x.req.Foreign {
+		return x.tree
+	}
+	return from
+}
+
+// did says what the cell did to a control file that is left out.
+func (x *export) did() string {
+	if x.req.Foreign && x.req.Changed == nil {
+		return "may have changed"
+	}
+	return "changed"
 }
 
 // eachChange calls fn with each change between from and what is exported.
 func (x *export) eachChange(from *tree.Tree, fn func(tree.Change) error) error {
 	if !x.req.Changes {
-		return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, fn)
+		named := x.named()
+		return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, func(ch tree.Change) error {
+			if x.req.Changed != nil && !named[ch.Path] {
+				return nil
+			}
+			return fn(ch)
+		})
 	}
 	for _, ch := range x.changes {
 		if err := fn(ch); err != nil {
