@@ -19,10 +19,11 @@ type Client struct {
 	Sessions  *Sessions
 	Agents    *Agents
 
-	address address
-	token   string
-	binary  string
-	http    *http.Client
+	address  address
+	token    string
+	binary   string
+	commands bool
+	http     *http.Client
 }
 
 // New connects to a daemon. Without an option it is the one that FORKCELL_URL names,
@@ -42,7 +43,7 @@ func New(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: at, token: conf.token, binary: conf.binary, http: &http.Client{
+	c := &Client{address: at, token: conf.token, binary: conf.binary, commands: conf.commands, http: &http.Client{
 		Transport: transport(at, conf),
 		// A redirection would carry the token to another place.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

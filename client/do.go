@@ -15,9 +15,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 	out := req.Clone(req.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = at.Scheme, at.Host, ""
-	if c.token != "" {
-		out.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.identify(out.Header)
 	resp, err := c.http.Do(out) //nolint:gosec // the address is the daemon's, whatever the request says
 	if err != nil {
 		return nil, c.failed(err)

@@ -113,9 +113,7 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 	if err != nil {
 		return nil, err
 	}
-	if c.client.token != "" {
-		in.header.Set("Authorization", "Bearer "+c.client.token)
-	}
+	c.client.identify(in.header)
 	conn, resp, err := websocket.Dial(ctx, c.client.address.base+path, &websocket.DialOptions{
 		HTTPClient: c.client.http, HTTPHeader: in.header, Subprotocols: []string{acknowledged, execProtocol},
 	})

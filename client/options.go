@@ -19,6 +19,7 @@ type config struct {
 	token     string
 	tls       *tls.Config
 	binary    string
+	commands  bool
 }
 
 // WithURL names the daemon: unix:PATH, http://HOST:PORT or https://HOST:PORT.
@@ -37,6 +38,10 @@ func WithTLS(t *tls.Config) Option { return func(c *config) { c.tls = t } }
 // elsewhere, and writes them back. Without it, that is forkcell in the search path. It
 // trusts the certificates of the system, and those that SSL_CERT_FILE names.
 func WithBinary(path string) Option { return func(c *config) { c.binary = path } }
+
+// WithCommandHints asks for hints about errors that name commands and flags of the
+// command line, instead of requests and fields of the API.
+func WithCommandHints() Option { return func(c *config) { c.commands = true } }
 
 // read completes the options from the environment.
 func (c *config) read() error {

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // CallOption is an option of one call.
@@ -102,9 +104,7 @@ func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
 	for name, values := range in.header {
 		req.Header[name] = values
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.identify(req.Header)
 	if req.Header.Get("Accept") == "" {
 		req.Header.Set("Accept", "application/json")
 	}
@@ -113,6 +113,16 @@ func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
 		return nil, c.failed(err)
 	}
 	return resp, nil
+}
+
+// identify adds the headers that every request has.
+func (c *Client) identify(h http.Header) {
+	if c.token != "" {
+		h.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.commands {
+		h.Set(api.HintsHeader, api.CommandHints)
+	}
 }
 
 // failed returns the error of a request that got no answer.

@@ -335,6 +335,13 @@ type List[T any] struct {
 	Next  *string `json:"next" doc:"Cursor of the next page, or null."`
 }
 
+// HintsHeader is the header of a request that says whose words hints are in: with the
+// value CommandHints those of the command line, else those of the API.
+const (
+	HintsHeader  = "Forkcell-Hints"
+	CommandHints = "command-line"
+)
+
 // Problem is the document of an error over the API (RFC 9457).
 type Problem struct {
 	Type     string   `json:"type" example:"about:blank"`

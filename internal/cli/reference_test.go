@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,6 +36,27 @@ func TestReference(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(have), want); diff != "" {
 		t.Errorf("docs/reference/commands.md is out of date; run go test ./internal/cli -run TestReference -update\n%s", diff)
+	}
+}
+
+// TestCommandsOfTheAPI: the commands that routes of the API name as theirs exist.
+func TestCommandsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`(?m)^ +x-command: (.*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(named) == 0 {
+		t.Fatal("no route names a command")
+	}
+	root := New(nil, Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, "v")
+	for _, m := range named {
+		words, _, _ := strings.Cut(m[1], " {")
+		found, left, err := root.Find(strings.Fields(words))
+		if err != nil || len(left) > 0 || found.HasSubCommands() {
+			t.Errorf("%s: %v, %v is left", m[1], err, left)
+		}
 	}
 }
 

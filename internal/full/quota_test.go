@@ -162,7 +162,7 @@ func TestResumeRights(t *testing.T) {
 	pause := func() { run.want(200, nil, "POST", "/v1/cells/demo/pause", api.PauseBody{FSOnly: true}) }
 	d.want(200, nil, "POST", "/v1/cells/demo/start", api.StartBody{RunSettings: api.RunSettings{AllowDegraded: true}})
 	pause()
-	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/resume", nil); !strings.Contains(p.Detail, "--allow-degraded") {
+	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/resume", nil); !strings.Contains(p.Detail, "allow_degraded") {
 		t.Errorf("%+v", p)
 	}
 	var status api.StatusResult

@@ -15,12 +15,12 @@ import (
 func cellTools() []tool {
 	return []tool{
 		does(tool{
-			name: "cell_create", title: "Make a cell", effect: adds, needs: mayRun,
+			name: "cell_create", command: "init {name}", title: "Make a cell", effect: adds, needs: mayRun,
 			about: "Make a cell: a copy of a directory in which commands can run. The source is an empty directory, a directory of the host that the operator allows, an upload, or another cell (fork_of).",
 		}, createCell),
-		does(tool{name: "cell_list", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
+		does(tool{name: "cell_list", command: "ls", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
 		does(tool{
-			name: "cell_remove", title: "Remove a cell", effect: destroys, idempotent: true, needs: mayRun,
+			name: "cell_remove", command: "rm {cell}", title: "Remove a cell", effect: destroys, idempotent: true, needs: mayRun,
 			about: "Remove a cell and its states. Receipts stay.",
 		}, removeCell),
 		does(tool{

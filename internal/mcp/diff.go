@@ -16,7 +16,7 @@ const maxChanges = 500
 // diffTools returns the tool that compares states.
 func diffTools() []tool {
 	return []tool{does(tool{
-		name: "diff", title: "Compare states",
+		name: "diff", command: "diff {cell} {to}", title: "Compare states",
 		about: "Show what a run changed, or the difference between two states or cells. Without run, from and to: what the last run changed, or a live cell since its start.",
 	}, diff)}
 }

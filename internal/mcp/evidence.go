@@ -23,11 +23,11 @@ func evidenceTools() []tool {
 			about: "Return a policy that would allow what a run was denied, for a person to review.",
 		}, suggestPolicy),
 		does(tool{
-			name: "receipt_show", title: "Show a receipt",
+			name: "receipt_show", command: "receipt show {receipt}", title: "Show a receipt",
 			about: "Return the signed statement about a run, and its present decision.",
 		}, showReceipt),
 		does(tool{
-			name: "receipt_verify", title: "Verify receipts",
+			name: "receipt_verify", command: "receipt verify {receipt}", title: "Verify receipts",
 			about: "Check the signatures, chains and hashes of a receipt, of all receipts of a cell, of all receipts, or of a bundle.",
 		}, verifyReceipts),
 	}

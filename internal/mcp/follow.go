@@ -21,7 +21,7 @@ import (
 func followTools() []tool {
 	return []tool{
 		does(tool{
-			name: "events", title: "Show events",
+			name: "events", command: "log {cell}", title: "Show events",
 			about: "Show the newest events of a cell, such as what its runs were denied: connections, requests, system calls.",
 		}, showEvents),
 		does(tool{

@@ -1,36 +1,44 @@
 package mcp
 
 import (
-	"regexp"
+	"encoding/json"
+	"slices"
+	"strings"
 
-	"github.com/forkcell/forkcell/internal/api"
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/forkcell/forkcell/internal/hint"
 )
 
-// commandLine matches what a hint says to a person at a shell.
-var commandLine = regexp.MustCompile("forkcell [a-z]|(^|[ `(])--[a-z]")
-
-// toolHints say what a model can do about an error, with tools and their arguments.
-func toolHints() map[api.Code]string {
-	return map[api.Code]string{
-		api.CodeNotFound:   "cell_list lists the cells, and events what their runs did",
-		api.CodeLive:       "exec runs a command in it, and stop ends it",
-		api.CodeNotStarted: "start makes it live",
-		api.CodePaused:     "resume continues it",
-		api.CodeBusy:       "try again when the other command has ended",
-		api.CodeNameTaken:  "choose another name",
-		api.CodeConflict:   "the details list the paths; except leaves some out, and on_conflict decides about all",
-		api.CodeHeldBack:   "the details list the files; except leaves some out, and allow_control allows them",
-		api.CodeNoSource:   "to names a directory",
-		api.CodePending:    "a person decides about it, or accept and reject if they are among the tools",
-		api.CodeFailedRun:  "force accepts it",
+// operation returns a tool, as a caller sees it, for the words of hints: the tool that
+// stands for a command, with its arguments.
+func (t tool) operation(def *sdk.Tool) hint.Operation {
+	fields := map[string]bool{}
+	if schema, ok := def.InputSchema.(*jsonschema.Schema); ok {
+		for name, p := range schema.Properties {
+			fields[name] = p.Type == "boolean" || slices.Equal(p.Types, []string{"null", "boolean"})
+		}
 	}
+	return hint.Operation{Command: t.commandLine(), Fields: fields, Text: func(values map[string]any) string {
+		args, err := json.Marshal(values)
+		if err != nil || len(values) == 0 {
+			return def.Name
+		}
+		return def.Name + " " + string(args)
+	}}
 }
 
-// hintOf returns the hint about an error for a model. A hint about the command line is
-// replaced, and left as it is if there is no other.
-func hintOf(code api.Code, hint string) string {
-	if other, ok := toolHints()[code]; ok && commandLine.MatchString(hint) {
-		return other
+// commandLine returns the command that does the same. Most tools have the name of theirs.
+func (t tool) commandLine() string {
+	if t.command != "" {
+		return t.command
 	}
-	return hint
+	words := strings.ReplaceAll(t.name, "_", " ")
+	for _, name := range []string{cellField, sessionField} {
+		if t.schema.Properties[name] != nil && (name != cellField || t.needsCell) {
+			words += " {" + name + "}"
+		}
+	}
+	return words
 }

@@ -156,10 +156,12 @@ func TestProblems(t *testing.T) {
 		t.Errorf("%s", raw)
 	}
 	for hint, want := range map[string]string{
-		"`forkcell exec a -- CMD` runs a command in it": "exec runs a command in it, and stop ends it",
-		"give --wait":                   "exec runs a command in it, and stop ends it",
-		"wait until the run has ended":  "wait until the run has ended",
-		"the directory /srv/a--b is it": "the directory /srv/a--b is it",
+		"`forkcell exec a -- CMD` runs a command in it": "`exec {\"cell\":\"a\"}` runs a command in it",
+		"`forkcell ls` shows them, or give --wait":      "`cell_list` shows them, or give wait",
+		"`forkcell restore a chk_1`":                    "`restore {\"cell\":\"a\",\"checkpoint\":\"chk_1\"}`",
+		"`forkcell accept a` accepts it":                "`forkcell accept a` accepts it", // the caller may not
+		"wait until the run has ended":                  "wait until the run has ended",
+		"the directory /srv/a--b is it":                 "the directory /srv/a--b is it",
 	} {
 		a.body = `{"code":"live","detail":"cell a is live","hint":"` + hint + `","details":[]}`
 		if _, text := callTool(t, s, "checkpoint", nil); text != "live: cell a is live\nhint: "+want {

@@ -16,7 +16,7 @@ func moveTools() []tool {
 			about: "Name the present state of a cell, so that restore and fork can use it.",
 		}, checkpoint),
 		does(tool{
-			name: "restore", title: "Go back to a state", effect: adds, idempotent: true, needs: mayRun,
+			name: "restore", command: "restore {cell} {checkpoint}", title: "Go back to a state", effect: adds, idempotent: true, needs: mayRun,
 			about: "Move a cell back to a checkpoint, or to the state before a run; without either, to the state before the last run. The work that is left can still be read by diff.",
 		}, restore),
 		does(tool{

@@ -48,6 +48,7 @@ func (c *call) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set(api.HintsHeader, api.CommandHints) // the words of tools are made of them
 	if c.authorization != "" {
 		req.Header.Set("Authorization", c.authorization)
 	}

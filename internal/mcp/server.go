@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/forkcell/forkcell/internal/hint"
 )
 
 // Rights are what a caller may do. They decide which tools and arguments the caller
@@ -99,8 +101,13 @@ func (c *Catalog) Server(session Session, o *sdk.ServerOptions) *sdk.Server {
 		o.Capabilities = &sdk.ServerCapabilities{}
 	}
 	s := sdk.NewServer(&sdk.Implementation{Name: "forkcell", Title: "Forkcell", Version: c.version}, o)
-	for _, t := range c.visible(session.Rights) {
-		t.tool.add(s, t.def, session)
+	visible := c.visible(session.Rights)
+	var words hint.Words
+	for _, t := range visible {
+		words = append(words, t.tool.operation(t.def))
+	}
+	for _, t := range visible {
+		t.tool.add(s, t.def, session, words)
 	}
 	addResources(s, session)
 	return s

@@ -12,9 +12,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/hint"
 )
 
-const cellField = "cell"
+// The arguments that name what a tool is about.
+const (
+	cellField    = "cell"
+	sessionField = "session"
+)
 
 // InCell is the argument of a tool that is about one cell.
 type InCell struct {
@@ -59,23 +64,24 @@ type tool struct {
 	open               bool // it can reach the network, as far as the policy allows
 	needs              right
 	needsCell          bool
-	daemon             bool // only a daemon has it
+	command            string // the command that does the same, if its name is another
+	daemon             bool   // only a daemon has it
 	schema             *jsonschema.Schema
-	add                func(s *sdk.Server, t *sdk.Tool, session Session)
+	add                func(s *sdk.Server, t *sdk.Tool, session Session, words hint.Words)
 }
 
 // does gives a tool its arguments and what it does.
 func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
 	in := reflect.TypeFor[In]()
 	t.schema, t.needsCell = schemaOf(in), reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]())
-	t.add = func(s *sdk.Server, def *sdk.Tool, session Session) {
+	t.add = func(s *sdk.Server, def *sdk.Tool, session Session, words hint.Words) {
 		sdk.AddTool(s, def, func(ctx context.Context, req *sdk.CallToolRequest, args In) (*sdk.CallToolResult, any, error) {
 			if bound, ok := any(&args).(ofCell); ok {
 				bound.fallback(session.Rights.Cell)
 			}
 			a, err := do(ctx, newCall(session, req), args)
 			if err != nil {
-				return failure(ctx, err), nil, nil
+				return failure(ctx, err, words), nil, nil
 			}
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: shorten(a.text)}}}, a.doc, nil
 		})
@@ -111,11 +117,12 @@ type failed struct {
 	Details []string `json:"details"`
 }
 
-// failure returns an error as the result of a tool, so that the model can act on it.
-func failure(ctx context.Context, err error) *sdk.CallToolResult {
+// failure returns an error as the result of a tool, in the words of its caller, so that
+// the model can act on it.
+func failure(ctx context.Context, err error, words hint.Words) *sdk.CallToolResult {
 	doc := failed{Code: api.CodeFailed, Message: err.Error(), Details: []string{}}
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		doc = failed{Code: e.Code, Message: e.Message, Hint: hintOf(e.Code, e.Hint), Details: append(doc.Details, e.Details...)}
+		doc = failed{Code: e.Code, Message: e.Message, Hint: words.Hint(e.Hint), Details: append(doc.Details, e.Details...)}
 	} else if ctx.Err() != nil {
 		doc.Code, doc.Message = api.CodeInterrupted, "the call was cancelled"
 	}

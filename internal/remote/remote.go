@@ -34,7 +34,7 @@ const maxToken = 4 << 10
 // Open returns the engine of a daemon. It sends nothing. The returned function closes
 // the connections.
 func Open(o api.DaemonOptions, caller caller.Caller, homes Homes) (*Engine, func() error, error) {
-	opts := []client.Option{client.WithURL(o.URL)}
+	opts := []client.Option{client.WithURL(o.URL), client.WithCommandHints()}
 	if o.TokenFile != "" {
 		token, err := readToken(o.TokenFile)
 		if err != nil {

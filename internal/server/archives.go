@@ -49,7 +49,7 @@ func (s *Server) addArchives() {
 		writeDocument(x.w, http.StatusCreated, res)
 	})
 	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/export", id: "export", tag: tagCells, summary: "Read a state as an archive", needs: []Scope{Read},
+		method: http.MethodGet, path: "/v1/cells/{cell}/export", id: "export", tag: tagCells, summary: "Read a state as an archive", command: "export {cell} {checkpoint}", needs: []Scope{Read},
 	}, map[string]*huma.Response{"200": {Description: "The archive.", Content: map[string]*huma.MediaType{typeTar: archive}}}, s.export)
 	handle(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/checkpoints", id: "listCheckpoints", tag: tagDecisions, summary: "List the states of a cell", needs: []Scope{Read},

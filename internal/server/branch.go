@@ -19,7 +19,7 @@ import (
 func (s *Server) addBranches() {
 	handle(s, route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/branch", id: "branch", tag: tagLive, needs: []Scope{Run}, status: http.StatusCreated,
-		summary: "Make live cells that begin with the memory of another one, or of a checkpoint",
+		summary: "Make live cells that begin with the memory of another one, or of a checkpoint", command: "branch {cell}",
 	}, s.branch)
 	handle(s, route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/eval", id: "eval", tag: tagLive, needs: []Scope{Run},

@@ -34,6 +34,8 @@ type call struct {
 	// ceiling is a policy that must allow what a policy of the request allows; nil is
 	// none.
 	ceiling *api.PolicyFile
+	// commands reports that hints name commands and flags of the command line.
+	commands bool
 	// request is set if the request has an idempotency key.
 	request store.Request
 }
@@ -89,7 +91,7 @@ func callOf(ctx context.Context) *call {
 // newCall identifies the sender of a request: by a token, or else by the local
 // socket.
 func (s *Server) newCall(r *http.Request) (*call, error) {
-	c := &call{id: store.NewID("req")}
+	c := &call{id: store.NewID("req"), commands: r.Header.Get(api.HintsHeader) == api.CommandHints || isSite(r)}
 	peer, _ := r.Context().Value(peerKey).(peer)
 	if err := s.checkSite(r, peer); err != nil {
 		return c, err

@@ -16,14 +16,14 @@ const tagCells = "cells"
 
 // addCells adds the routes that make, show and remove cells.
 func (s *Server) addCells() {
-	handle(s, route{method: http.MethodGet, path: "/v1/cells", id: "listCells", tag: tagCells, summary: "List cells", needs: []Scope{Read}}, s.listCells)
+	handle(s, route{method: http.MethodGet, path: "/v1/cells", id: "listCells", tag: tagCells, summary: "List cells", command: "ls", needs: []Scope{Read}}, s.listCells)
 	s.addCreateCell()
-	handleRaw(s, route{method: http.MethodGet, path: "/v1/cells/{cell}", id: "getCell", tag: tagCells, summary: "Show a cell", needs: []Scope{Read}}, s.getCell)
+	handleRaw(s, route{method: http.MethodGet, path: "/v1/cells/{cell}", id: "getCell", tag: tagCells, summary: "Show a cell", command: "status {cell}", needs: []Scope{Read}}, s.getCell)
 	handleRaw(s, route{
-		method: http.MethodDelete, path: "/v1/cells/{cell}", id: "removeCell", tag: tagCells, summary: "Remove a cell", needs: []Scope{Run}, status: http.StatusNoContent,
+		method: http.MethodDelete, path: "/v1/cells/{cell}", id: "removeCell", tag: tagCells, summary: "Remove a cell", command: "rm {cell}", needs: []Scope{Run}, status: http.StatusNoContent,
 	}, s.removeCell)
 	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/fork", id: "forkCell", tag: tagCells, summary: "Fork a cell", needs: []Scope{Run}, status: http.StatusCreated,
+		method: http.MethodPost, path: "/v1/cells/{cell}/fork", id: "forkCell", tag: tagCells, summary: "Fork a cell", command: "fork {cell}", needs: []Scope{Run}, status: http.StatusCreated,
 	}, s.forkCell)
 }
 
@@ -54,7 +54,7 @@ type createCellInput struct {
 func (s *Server) addCreateCell() {
 	registry := s.api.OpenAPI().Components.Schemas
 	handleExchange(s, route{
-		method: http.MethodPost, path: "/v1/cells", id: "createCell", tag: tagCells, summary: "Make a cell, or forks of one", needs: []Scope{Run}, status: http.StatusCreated,
+		method: http.MethodPost, path: "/v1/cells", id: "createCell", tag: tagCells, summary: "Make a cell, or forks of one", command: "init {name}", needs: []Scope{Run}, status: http.StatusCreated,
 	}, map[string]*huma.Response{"201": {
 		Description: "The cell, or with fork_of the forks.",
 		Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Where the cell is."}},

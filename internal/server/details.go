@@ -20,7 +20,9 @@ func (s *Server) addDetails() {
 	get := func(path, id, tag, summary string, needs Scope) route {
 		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: []Scope{needs}}
 	}
-	handle(s, get("/v1/cells/{cell}/log", "getLog", tagCells, "The history of a cell", Read),
+	log := get("/v1/cells/{cell}/log", "getLog", tagCells, "The history of a cell", Read)
+	log.command = "log {cell}"
+	handle(s, log,
 		func(ctx context.Context, c *call, in *pagedCell) (*api.List[api.LogEntry], error) {
 			list, err := c.engine.Log(ctx, in.Cell)
 			if err != nil {

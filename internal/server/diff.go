@@ -35,7 +35,7 @@ type diffInput struct {
 func (s *Server) addDiff() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/diff", id: "diff", tag: tagCells, summary: "Compare states", needs: []Scope{Read},
+		method: http.MethodGet, path: "/v1/cells/{cell}/diff", id: "diff", tag: tagCells, summary: "Compare states", command: "diff {cell} {to}", needs: []Scope{Read},
 	}, map[string]*huma.Response{"200": {Description: "The changes.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[cell.DiffResult](s.api.OpenAPI().Components.Schemas)}, "text/plain": text,
 	}}}, s.diff)

@@ -13,18 +13,18 @@ const tagEvidence = "evidence"
 
 // addEvidence adds the routes that show and verify what was signed.
 func (s *Server) addEvidence() {
-	get := func(path, id, summary string) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tagEvidence, summary: summary, needs: []Scope{Read}}
+	get := func(path, id, summary, command string) route {
+		return route{method: http.MethodGet, path: path, id: id, tag: tagEvidence, summary: summary, command: command, needs: []Scope{Read}}
 	}
-	handle(s, get("/v1/receipts", "listReceipts", "List receipts"), s.listReceipts)
-	handle(s, get("/v1/receipts/{receipt}", "getReceipt", "Show a receipt and the present decision"), s.getReceipt)
-	handle(s, get("/v1/receipts/{receipt}/bundle", "getBundle", "A bundle that can be verified elsewhere"), s.getBundle)
+	handle(s, get("/v1/receipts", "listReceipts", "List receipts", "receipt list"), s.listReceipts)
+	handle(s, get("/v1/receipts/{receipt}", "getReceipt", "Show a receipt and the present decision", "receipt show {receipt}"), s.getReceipt)
+	handle(s, get("/v1/receipts/{receipt}/bundle", "getBundle", "A bundle that can be verified elsewhere", "receipt export {receipt}"), s.getBundle)
 	handle(s, route{
 		method: http.MethodPost, path: "/v1/receipts/verify", id: "verifyReceipts", tag: tagEvidence,
-		summary: "Check signatures, chains and bound hashes", needs: []Scope{Read},
+		summary: "Check signatures, chains and bound hashes", command: "receipt verify {receipt}", needs: []Scope{Read},
 	}, s.verifyReceipts)
-	handle(s, get("/v1/decisions", "listDecisions", "List decisions"), s.listDecisions)
-	handle(s, get("/v1/graph", "graph", "The lineage of all states"), s.graph)
+	handle(s, get("/v1/decisions", "listDecisions", "List decisions", "decisions list"), s.listDecisions)
+	handle(s, get("/v1/graph", "graph", "The lineage of all states", "graph"), s.graph)
 }
 
 // OfCell is the input of a list that may be of one cell.

@@ -25,7 +25,7 @@ type execInput struct {
 func (s *Server) addExec() {
 	r := route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/exec", id: "exec", tag: tagLive,
-		summary: "Execute a command in a live cell", needs: []Scope{Run},
+		summary: "Execute a command in a live cell", command: "exec {cell}", needs: []Scope{Run},
 	}
 	responses := map[string]*huma.Response{
 		"200": {Description: "The command has ended.", Content: map[string]*huma.MediaType{

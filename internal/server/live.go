@@ -14,7 +14,7 @@ const tagLive = "live cells"
 // addLive adds the routes that start, stop and use live cells.
 func (s *Server) addLive() {
 	live := func(verb, id, summary string) route {
-		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagLive, summary: summary, needs: []Scope{Run}}
+		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagLive, summary: summary, command: verb + " {cell}", needs: []Scope{Run}}
 	}
 	handle(s, live("start", "start", "Make a cell live"), s.start)
 	handle(s, live("stop", "stop", "End a live cell"), s.stopCell)

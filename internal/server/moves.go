@@ -12,28 +12,30 @@ const tagDecisions = "decisions"
 
 // addMoves adds the routes that move the head of a cell, or write what it has.
 func (s *Server) addMoves() {
-	move := func(verb, id, summary string, status int, needs ...Scope) route {
-		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagDecisions, summary: summary, needs: needs, status: status}
+	move := func(verb, id, summary, command string, needs ...Scope) route {
+		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagDecisions, summary: summary, command: command, needs: needs}
 	}
-	handle(s, move("checkpoints", "createCheckpoint", "Name the present state", http.StatusCreated, Run), s.checkpoint)
-	handle(s, move("restore", "restore", "Go back to a state", 0, Run),
+	create := move("checkpoints", "createCheckpoint", "Name the present state", "checkpoint {cell}", Run)
+	create.status = http.StatusCreated
+	handle(s, create, s.checkpoint)
+	handle(s, move("restore", "restore", "Go back to a state", "restore {cell} {checkpoint}", Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RestoreBody]) (*api.MoveResult, error) {
 			b := in.body()
 			return c.engine.Restore(ctx, api.RestoreRequest{Cell: in.Cell, Checkpoint: b.Checkpoint, Run: b.Run, Reason: b.Reason, Force: b.Force})
 		})
-	handle(s, move("accept", "accept", "Accept a run", 0, Run, Decide), s.accept)
-	handle(s, move("reject", "reject", "Reject a run", 0, Run, Decide),
+	handle(s, move("accept", "accept", "Accept a run", "accept {cell}", Run, Decide), s.accept)
+	handle(s, move("reject", "reject", "Reject a run", "reject {cell}", Run, Decide),
 		func(ctx context.Context, c *call, in *moveInput[api.RejectBody]) (*api.MoveResult, error) {
 			return c.engine.Reject(ctx, in.Cell, in.body().Run, in.body().Reason)
 		})
-	handle(s, move("choose", "choose", "Choose the winner of a race that has ended", 0, Run, Decide), s.choose)
-	handle(s, move("apply", "apply", "Write accepted work to a directory", 0, Run, Decide), s.apply)
-	handle(s, move("undo", "undo", "Take the last apply back", 0, Run, Decide),
+	handle(s, move("choose", "choose", "Choose the winner of a race that has ended", "race {cell} --choose {attempt}", Run, Decide), s.choose)
+	handle(s, move("apply", "apply", "Write accepted work to a directory", "apply {cell}", Run, Decide), s.apply)
+	handle(s, move("undo", "undo", "Take the last apply back", "apply {cell} --undo", Run, Decide),
 		func(ctx context.Context, c *call, in *moveInput[api.UndoBody]) (*api.ApplyResult, error) {
 			b := in.body()
 			return c.engine.Undo(ctx, api.UndoRequest{Cell: in.Cell, Except: b.Except, OnConflict: b.OnConflict, DryRun: b.DryRun})
 		})
-	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", 0, Run),
+	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", "refresh {cell}", Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RefreshBody]) (*api.RefreshResult, error) {
 			b := in.body()
 			wait, err := duration("wait", b.Wait)
@@ -47,7 +49,7 @@ func (s *Server) addMoves() {
 	}, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
 		return c.engine.Accepted(ctx, in.Cell, in.Roots)
 	})
-	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", 0, Read),
+	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", "verify {cell} {checkpoint}", Read),
 		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
 			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)
 		})

@@ -16,16 +16,18 @@ const tagPolicies = "policies"
 
 // addPolicies adds the routes of policies and of the daemon's operation.
 func (s *Server) addPolicies() {
-	post := func(path, id, summary string) route {
-		return route{method: http.MethodPost, path: path, id: id, tag: tagPolicies, summary: summary, needs: []Scope{Read}}
+	post := func(verb, id, summary string) route {
+		return route{method: http.MethodPost, path: "/v1/policies/" + verb, id: id, tag: tagPolicies, summary: summary, command: "policy " + verb, needs: []Scope{Read}}
 	}
 	get := func(path, id, tag, summary string, needs Scope) route {
 		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: []Scope{needs}}
 	}
-	handle(s, get("/v1/policies", "listPresets", tagPolicies, "List the presets", Read), s.listPresets)
-	handle(s, post("/v1/policies/validate", "validatePolicy", "Check a policy"), s.validatePolicy)
-	handle(s, post("/v1/policies/explain", "explainPolicy", "What a policy decides, by which rule and why"), s.explainPolicy)
-	handle(s, post("/v1/policies/suggest", "suggestPolicy", "A policy that allows what a run was denied"), s.suggestPolicy)
+	presets := get("/v1/policies", "listPresets", tagPolicies, "List the presets", Read)
+	presets.command = "policy list"
+	handle(s, presets, s.listPresets)
+	handle(s, post("validate", "validatePolicy", "Check a policy"), s.validatePolicy)
+	handle(s, post("explain", "explainPolicy", "What a policy decides, by which rule and why"), s.explainPolicy)
+	handle(s, post("suggest", "suggestPolicy", "A policy that allows what a run was denied"), s.suggestPolicy)
 	handle(s, get("/v1/cells/{cell}/policy", "getPolicy", tagPolicies, "Show the policy of a cell", Read),
 		func(ctx context.Context, c *call, in *InCell) (*api.PolicyResult, error) {
 			return c.engine.Policy(ctx, in.Cell)
@@ -41,7 +43,7 @@ func (s *Server) addPolicies() {
 	handle(s, get("/v1/keys", "getKey", tagOperation, "The key that signs", Admin),
 		func(ctx context.Context, c *call, _ *struct{}) (*api.KeyInfo, error) { return c.engine.Key(ctx) })
 	handle(s, route{
-		method: http.MethodPost, path: "/v1/gc", id: "collectGarbage", tag: tagOperation, summary: "Free states that nothing needs", needs: []Scope{Admin},
+		method: http.MethodPost, path: "/v1/gc", id: "collectGarbage", tag: tagOperation, summary: "Free states that nothing needs", command: "gc", needs: []Scope{Admin},
 	}, s.collectGarbage)
 }
 

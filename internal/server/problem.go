@@ -52,6 +52,9 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		full := *e
 		full.Code, e = api.CodeDiskFull, &full
 	}
+	if !c.commands {
+		e = s.worded(e)
+	}
 	p := newProblem(c.id, statusOf(e), e)
 	switch p.Status {
 	case http.StatusTooManyRequests:

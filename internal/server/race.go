@@ -30,7 +30,7 @@ type raceInput struct {
 // of events.
 func (s *Server) addRace() {
 	op := route{
-		method: http.MethodPost, path: "/v1/race", id: "race", tag: tagRuns, summary: "Try several commands, and keep the best result", needs: []Scope{Run},
+		method: http.MethodPost, path: "/v1/race", id: "race", tag: tagRuns, summary: "Try several commands, and keep the best result", command: "race {cell}", needs: []Scope{Run},
 	}.operation()
 	op.Responses = map[string]*huma.Response{"200": {Description: "The race has ended.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},

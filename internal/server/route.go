@@ -13,12 +13,18 @@ const maxBody = 8 << 20
 // needsKey is the key of the scopes that a route needs, in its metadata.
 const needsKey = "needs"
 
+// commandKey is the key of the command that does the same, in the description of a route.
+const commandKey = "x-command"
+
 // route describes one operation of the API.
 type route struct {
 	method, path string
 	id           string // the name of the operation, as SDKs use it
 	summary      string
 	tag          string
+	// command is the command of the command line that does the same, with its arguments as
+	// the names of fields in braces. "" is none.
+	command string
 	// needs are the scopes that a caller must have, all of them. Without any the route
 	// is for everybody.
 	needs  []Scope
@@ -43,7 +49,10 @@ func (r route) operation() huma.Operation {
 		Extensions: map[string]any{"x-scopes": r.needs},
 	}
 	if len(r.needs) == 0 {
-		op.Extensions, op.Security = nil, []map[string][]string{}
+		op.Extensions, op.Security = map[string]any{}, []map[string][]string{}
+	}
+	if r.command != "" {
+		op.Extensions[commandKey] = r.command
 	}
 	return op
 }

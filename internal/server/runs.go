@@ -151,7 +151,7 @@ type startRunInput struct {
 func (s *Server) addRunCommand() {
 	r := route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/runs", id: "run", tag: tagRuns,
-		summary: "Run a command as a transaction", needs: []Scope{Run},
+		summary: "Run a command as a transaction", command: "run {cell}", needs: []Scope{Run},
 	}
 	op := r.operation()
 	registry := s.api.OpenAPI().Components.Schemas

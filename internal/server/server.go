@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/hint"
 	"github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/token"
 )
@@ -84,6 +85,8 @@ type Server struct {
 	starting starting
 	held     held
 	draining atomic.Bool
+	// words are those of hints.
+	words hint.Words
 	// extra takes listeners that are added while the server serves.
 	extra chan net.Listener
 	// work is the context of runs that outlive their request.
@@ -109,6 +112,7 @@ func New(c Config) *Server {
 	s.api = humago.New(s.mux, apiConfig())
 	s.api.UseMiddleware(s.authorize)
 	s.addRoutes()
+	s.words = routeWords(s.api.OpenAPI())
 	return s
 }
 

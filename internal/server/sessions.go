@@ -35,19 +35,23 @@ type InSession struct {
 
 // addSessions adds the routes of sessions of coding agents.
 func (s *Server) addSessions() {
-	get := func(below, id, summary string) route {
-		return route{method: http.MethodGet, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, needs: []Scope{Read}}
+	get := func(below, id, summary, command string) route {
+		return route{method: http.MethodGet, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, command: command, needs: []Scope{Read}}
 	}
 	post := func(below, id, summary string, needs ...Scope) route {
-		return route{method: http.MethodPost, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, needs: needs}
+		r := route{method: http.MethodPost, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, needs: needs}
+		if verb, ok := strings.CutPrefix(below, "/{session}/"); ok {
+			r.command = "session " + verb + " {session}"
+		}
+		return r
 	}
-	handle(s, get("", "listSessions", "List sessions of coding agents"), s.listSessions)
-	handle(s, get("/{session}", "getSession", "Show a session"),
+	handle(s, get("", "listSessions", "List sessions of coding agents", "session list"), s.listSessions)
+	handle(s, get("/{session}", "getSession", "Show a session", "session show {session}"),
 		func(ctx context.Context, c *call, in *InSession) (*api.AgentSession, error) {
 			return c.session(ctx, in.Session)
 		})
-	handle(s, get("/{session}/turns", "listTurns", "List the turns of a session"), listTurns)
-	handle(s, get("/{session}/timeline", "getTimeline", "List what happened in a session"), timeline)
+	handle(s, get("/{session}/turns", "listTurns", "List the turns of a session", "session turns {session}"), listTurns)
+	handle(s, get("/{session}/timeline", "getTimeline", "List what happened in a session", "session timeline {session}"), timeline)
 	start := post("", "createSession", "Start a coding agent in a fork of a cell", Run)
 	start.status = http.StatusCreated
 	handleRaw(s, start, s.createSession)
@@ -60,7 +64,7 @@ func (s *Server) addSessions() {
 	publish.also = []int{http.StatusBadGateway} // the push, or the pull request
 	handle(s, publish, s.publishSession)
 	handleRaw(s, route{
-		method: http.MethodDelete, path: "/v1/sessions/{session}", id: "removeSession", tag: tagSessions, summary: "Remove a session that has ended", needs: []Scope{Run},
+		method: http.MethodDelete, path: "/v1/sessions/{session}", id: "removeSession", tag: tagSessions, summary: "Remove a session that has ended", command: "session delete {session}", needs: []Scope{Run},
 		status: http.StatusNoContent,
 	}, removeSession)
 	s.addAgentSocket()
