@@ -31,6 +31,17 @@ type attached struct {
 	spent []int
 }
 
+func newAttached() *attached { return &attached{mountAPI: mountfd.MountByDescriptor} }
+
+// orError returns the mounts, or closes them if err is set.
+func (a *attached) orError(err error) (*attached, error) {
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
 func (a *attached) close() {
 	mountfd.CloseAll(a.fds)
 	mountfd.CloseAll(a.spent)
@@ -49,48 +60,99 @@ func (a *attached) add(fd int) int {
 // The work is done while the init starts, on a thread of its own, whose
 // credentials and mount namespace change and which ends with it.
 func (n *Driver) prepare(p *hostPlan) func() (*attached, error) {
-	a := &attached{mountAPI: mountfd.MountByDescriptor}
+	whole := p.follow()
+	if whole == nil {
+		return nothingAttached
+	}
+	return n.attachAside(whole)
+}
+
+// prepareHere is like prepare for an init that waits for its plan. The returned function
+// makes the mounts on the thread of its caller, while the init builds what does not need
+// them: no other thread has to be woken for it.
+func (n *Driver) prepareHere(p *hostPlan) func() (*attached, error) {
+	whole := p.follow()
+	if whole == nil {
+		return nothingAttached
+	}
+	if n.opt.ForceLegacyMounts || whole.hasHostLower() {
+		return n.attachAside(whole)
+	}
+	return func() (*attached, error) {
+		a, err := n.attachHere(whole)
+		if errors.Is(err, errSharedThread) {
+			return n.attachAside(whole)()
+		}
+		return a, err
+	}
+}
+
+func nothingAttached() (*attached, error) { return newAttached(), nil }
+
+// follow returns the plan as it is, and leaves one which says that the mounts follow. It
+// returns nil if the parent makes none.
+func (p *hostPlan) follow() *hostPlan {
 	if !p.ID.Root || len(p.Binds)+len(p.Overlays) == 0 {
-		return func() (*attached, error) { return a, nil }
+		return nil
 	}
 	whole := *p
 	p.Follow, p.Overlays = true, nil
 	for _, o := range whole.Overlays {
 		p.Overlays = append(p.Overlays, protocol.Overlay{Target: o.Target})
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		m := maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a, empty: -1}
-		ns, err := n.layers.get()
-		if err == nil {
-			m.userNS = int(ns.Fd())
-			if whole.hasSystem() {
-				if ns, err = n.plain.get(); err == nil {
-					m.plainNS = int(ns.Fd())
-				}
-			}
-		}
-		if err != nil {
-			done <- fault.At("id map", err)
-			return
-		}
-		done <- m.all(&whole)
-	}()
-	return func() (*attached, error) {
-		if err := <-done; err != nil {
-			a.close()
-			return nil, err
-		}
-		return a, nil
-	}
+	return &whole
 }
 
-// maker makes a root caller's mounts, on a locked thread that nothing else
-// uses.
+// attachAside makes the mounts on a thread of its own, and returns the function that
+// waits for them.
+func (n *Driver) attachAside(p *hostPlan) func() (*attached, error) {
+	a, done := newAttached(), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- n.attach(p, &maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a, empty: -1})
+	}()
+	return func() (*attached, error) { return a.orError(<-done) }
+}
+
+// errSharedThread is the error of mounts that cannot be made on a thread which others
+// use afterwards.
+var errSharedThread = errors.New("it needs a mount namespace")
+
+// attachHere makes the mounts on the calling thread and leaves it as it was.
+func (n *Driver) attachHere(p *hostPlan) (*attached, error) {
+	a := newAttached()
+	runtime.LockOSThread()
+	err := n.attach(p, &maker{shared: true, without: n.opt.without, out: a, empty: -1})
+	if !isOneself() {
+		// The thread stays locked, and ends with the goroutine.
+		return a.orError(errors.Join(err, errors.New("the credentials of a thread could not be restored")))
+	}
+	runtime.UnlockOSThread()
+	return a.orError(err)
+}
+
+// attach makes the mounts of a plan.
+func (n *Driver) attach(p *hostPlan, m *maker) error {
+	ns, err := n.layers.get()
+	if err == nil {
+		m.userNS = int(ns.Fd())
+		if p.hasSystem() {
+			if ns, err = n.plain.get(); err == nil {
+				m.plainNS = int(ns.Fd())
+			}
+		}
+	}
+	if err != nil {
+		return fault.At("id map", err)
+	}
+	return m.all(p)
+}
+
+// maker makes a root caller's mounts, on a locked thread.
 type maker struct {
-	userNS  int // its map is the permuted one
-	plainNS int // its map is the cell's own, for the host's system
+	shared  bool // others use the thread afterwards
+	userNS  int  // its map is the permuted one
+	plainNS int  // its map is the cell's own, for the host's system
 	legacy  bool
 	private bool
 	without protocol.Without
@@ -131,7 +193,7 @@ func (m *maker) all(p *hostPlan) error {
 	return nil
 }
 
-func (m *maker) overlay(p *hostPlan, o mount.Overlay) (int, error) {
+func (m *maker) overlay(p *hostPlan, o mount.Overlay) (_ int, err error) {
 	ns, owner := m.userNS, idBase+sandboxID
 	if o.System {
 		ns, owner = m.plainNS, idBase
@@ -141,10 +203,11 @@ func (m *maker) overlay(p *hostPlan, o mount.Overlay) (int, error) {
 		return -1, err
 	}
 	m.out.spent = append(m.out.spent, below...)
-	if err := becomeLayerOwner(owner); err != nil {
+	back, err := becomeLayerOwner(owner)
+	if err != nil {
 		return -1, fmt.Errorf("credentials: %w", err)
 	}
-	defer becomeOneself()
+	defer func() { err = errors.Join(err, back()) }()
 	l, top, err := m.layers(o, ns)
 	if err != nil {
 		return -1, err
@@ -212,6 +275,9 @@ func (m *maker) overlayByPath(l mountfd.Layers, top int, o mount.Overlay) (int, 
 // enterStage makes a new current directory, in a separate mount namespace of
 // this thread, with the lower layers under their numbers and a mount point.
 func (m *maker) enterStage(lower []int) error {
+	if m.shared {
+		return errSharedThread
+	}
 	if !m.private {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("private mount namespace: %w", err)
@@ -257,18 +323,45 @@ func attachNamed(fd int, name string) error {
 // permuted map gives to root's files, and its capabilities back: an overlay
 // works with its mounter's credentials, and what it makes must belong, on disk,
 // to root. With fsuid 0, which the layers' map does not know, the kernel would
-// mount the overlay read-only.
-func becomeLayerOwner(id int) error {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var caps [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &caps[0]); err != nil {
-		return fmt.Errorf("read capabilities: %w", err)
+// mount the overlay read-only. The returned function restores the ids.
+func becomeLayerOwner(id int) (back func() error, err error) {
+	before, err := capabilitySets()
+	if err != nil {
+		return nil, err
 	}
 	if err := setFileSystemIDs(id); err != nil {
-		return err
+		becomeOneself()
+		return nil, err
 	}
-	if err := unix.Capset(&hdr, &caps[0]); err != nil {
-		return fmt.Errorf("raise capabilities: %w", err)
+	if err := setCapabilities(before); err != nil {
+		becomeOneself()
+		return nil, fmt.Errorf("raise capabilities: %w", err)
+	}
+	return before.restore, nil
+}
+
+// capabilitySet has the capabilities of a thread.
+type capabilitySet [2]unix.CapUserData
+
+func capabilitySets() (sets capabilitySet, err error) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&hdr, &sets[0]); err != nil {
+		return sets, fmt.Errorf("read capabilities: %w", err)
+	}
+	return sets, nil
+}
+
+func setCapabilities(sets capabilitySet) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return unix.Capset(&hdr, &sets[0])
+}
+
+// restore gives the calling thread these capabilities, and the file system ids of its
+// process.
+func (c capabilitySet) restore() error {
+	becomeOneself()
+	if err := setCapabilities(c); err != nil {
+		return fmt.Errorf("restore capabilities: %w", err)
 	}
 	return nil
 }
@@ -288,11 +381,17 @@ func setFileSystemIDs(id int) error {
 	return nil
 }
 
-// becomeOneself undoes becomeLayerOwner: the file system ids are the effective
-// ones again, and the capabilities are back.
+// becomeOneself makes the file system ids of the calling thread the effective ones.
 func becomeOneself() {
 	_, _ = unix.SetfsuidRetUid(unix.Geteuid())
 	_, _ = unix.SetfsgidRetGid(unix.Getegid())
+}
+
+// isOneself reports whether the calling thread has the file system ids of the process.
+func isOneself() bool {
+	uid, _ := unix.SetfsuidRetUid(-1)
+	gid, _ := unix.SetfsgidRetGid(-1)
+	return uid == unix.Geteuid() && gid == unix.Getegid()
 }
 
 // common splits two paths into the deepest directory above both and the rest.

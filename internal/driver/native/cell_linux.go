@@ -70,15 +70,23 @@ func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) 
 	if err != nil {
 		return nil, err
 	}
+	if proc := n.pool.takeReady(); proc != nil {
+		return n.beginWith(ctx, s, p, func() (*process, error) { return proc, nil }, n.prepareHere)
+	}
 	return n.beginPlan(ctx, s, p, n.firstProcess)
 }
 
 // beginPlan sends the plan to the first process that first starts.
 func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, first func() (*process, error)) (_ *Cell, err error) {
-	p.Legacy, p.Without, p.StepTimes = n.opt.ForceLegacyMounts, n.opt.without, n.opt.stepTimes != nil
 	// To make a group waits while a process is moved into another one. The first
 	// process makes what every cell has meanwhile.
-	starting := startAhead(first)
+	return n.beginWith(ctx, s, p, startAhead(first), n.prepare)
+}
+
+// beginWith sends the plan to the first process that starting waits for, and the mounts
+// that prepare makes.
+func (n *Driver) beginWith(ctx context.Context, s driver.Spec, p *hostPlan, starting func() (*process, error), prepare func(*hostPlan) func() (*attached, error)) (_ *Cell, err error) {
+	p.Legacy, p.Without, p.StepTimes = n.opt.ForceLegacyMounts, n.opt.without, n.opt.stepTimes != nil
 	limits, err := n.limit(&s)
 	if err != nil {
 		if proc, failed := starting(); failed == nil {
@@ -91,7 +99,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 	if n.opt.Runtime {
 		guardRuntime(&p.Guard)
 	}
-	prepared := n.prepare(p)
+	prepared := prepare(p)
 	proc, err := starting()
 	if err != nil {
 		if mounts, failed := prepared(); failed == nil {
@@ -134,7 +142,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
 		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, stepTimes: n.opt.stepTimes, serve: s.Network, borrow: n.probes().Borrow,
-		ended: n.pool.refill, warmSocket: make(chan int, 1),
+		ended: n.pool.refillSoon, warmSocket: make(chan int, 1),
 	}
 	limits.watch(s.Limits.Hit)
 	c.serveAsked(s.Packages)

@@ -84,6 +84,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("process %d waited, and no cell took it", p.pid)
 		}
 	}
+	f.native.pool.refill()
 	for _, p := range waiting(t, f.native) {
 		p.kill()
 		<-p.gone
@@ -92,6 +93,7 @@ func TestPool(t *testing.T) {
 	if len(seen) != size+1 {
 		t.Errorf("%d processes for %d cells", len(seen), size+1)
 	}
+	f.native.pool.refill()
 	last := waiting(t, f.native)
 	if ready, kept := f.native.Ready(); ready != size || kept != size {
 		t.Errorf("%d of %d are ready", ready, kept)

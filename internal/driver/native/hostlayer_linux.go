@@ -121,10 +121,9 @@ func (m *maker) readOnlyUnion(top int) (int, error) {
 // with only the capability that mounting needs. The groups are dropped
 // permanently; the returned function restores the rest.
 func dropFileRights() (back func() error, err error) {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var before [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &before[0]); err != nil {
-		return nil, fmt.Errorf("read capabilities: %w", err)
+	before, err := capabilitySets()
+	if err != nil {
+		return nil, err
 	}
 	// Of this thread alone, which Go's own function is not.
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
@@ -135,16 +134,10 @@ func dropFileRights() (back func() error, err error) {
 	}
 	few := before
 	few[0].Effective, few[1].Effective = 1<<unix.CAP_SYS_ADMIN, 0
-	if err := unix.Capset(&hdr, &few[0]); err != nil {
+	if err := setCapabilities(few); err != nil {
 		return nil, fmt.Errorf("lower capabilities: %w", err)
 	}
-	return func() error {
-		becomeOneself()
-		if err := unix.Capset(&hdr, &before[0]); err != nil {
-			return fmt.Errorf("raise capabilities: %w", err)
-		}
-		return nil
-	}, nil
+	return before.restore, nil
 }
 
 // cloneHost copies the mount of a directory of the host. Only that one file

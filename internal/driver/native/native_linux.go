@@ -69,7 +69,7 @@ func New(opt Options) *Driver {
 		opt.joinLimit = joinLimit
 	}
 	n := &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
-	n.pool.start = n.spawn
+	n.pool.start, n.pool.later = n.spawn, afterDelay
 	return n
 }
 

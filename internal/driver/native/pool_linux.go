@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,9 @@ type pool struct {
 	size    int            // so many are kept ready
 	waiting []chan spawned // the oldest first
 	mounts  hostMounts
+	// later calls a function when refillDelay has passed. refilling means that it will.
+	later     func(func())
+	refilling bool
 }
 
 type spawned struct {
@@ -158,9 +162,20 @@ func (p *pool) take() *process {
 	}
 }
 
+// takeReady returns a process that has been started, or nil if there is none.
+func (p *pool) takeReady() *process {
+	p.mu.Lock()
+	ready := len(p.waiting) > 0 && len(p.waiting[0]) > 0
+	p.mu.Unlock()
+	if !ready {
+		return nil
+	}
+	return p.take()
+}
+
 // next takes the oldest process that is up to date off the list. While most of the
-// others are still there, it is replaced when its cell has ended: a start takes the
-// processors from the cell that begins now.
+// others are still there, it is replaced shortly after its cell has ended: a start
+// takes the processors from the cell that begins now.
 func (p *pool) next() chan spawned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +197,26 @@ func (p *pool) next() chan spawned {
 func (p *pool) refill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.refilling = false
 	p.fill()
 }
+
+// refillDelay is the time between the end of a cell and the start of the process that
+// replaces its first one. A run is sealed, signed and answered meanwhile, and has the
+// processors for it.
+const refillDelay = 5 * time.Millisecond
+
+// refillSoon starts the processes that are missing, after refillDelay.
+func (p *pool) refillSoon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) < p.size && !p.refilling {
+		p.refilling = true
+		p.later(p.refill)
+	}
+}
+
+func afterDelay(f func()) { time.AfterFunc(refillDelay, f) }
 
 // remove takes a process off the list and reports whether it was there.
 func (p *pool) remove(next chan spawned) bool {

@@ -39,6 +39,11 @@ func (p *hostPlan) hasSystem() bool {
 	return slices.ContainsFunc(p.overlays, func(o mount.Overlay) bool { return o.System })
 }
 
+// hasHostLower reports whether a directory of the host is a layer of the overlays.
+func (p *hostPlan) hasHostLower() bool {
+	return slices.ContainsFunc(p.overlays, func(o mount.Overlay) bool { return o.HostLower })
+}
+
 // newPlan checks a specification and turns it into the init's plan.
 func newPlan(s driver.Spec) (*hostPlan, error) {
 	if err := s.Check(); err != nil {
