@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -83,10 +85,15 @@ func (s *eventStream) write(p []byte) error {
 	return s.fail
 }
 
-// beat sends comments until the returned function is called.
+// errStreamEnded is the failure of events that come when the request is over.
+var errStreamEnded = errors.New("the stream has ended")
+
+// beat sends comments until the returned function is called. When that returns, nothing
+// is written any more: the request may end, and its writer with it.
 func (s *eventStream) beat() (stop func()) {
-	ticker, done := time.NewTicker(heartbeat), make(chan struct{})
+	ticker, done, ended := time.NewTicker(heartbeat), make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			select {
 			case <-ticker.C:
@@ -96,7 +103,14 @@ func (s *eventStream) beat() (stop func()) {
 			}
 		}
 	}()
-	return func() { ticker.Stop(); close(done) }
+	return func() {
+		ticker.Stop()
+		close(done)
+		<-ended
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fail = cmp.Or(s.fail, errStreamEnded)
+	}
 }
 
 // streamPart is one stream of a command, written as events. gone, if set, is called
