@@ -1,6 +1,7 @@
 #!/bin/sh
 # agents.sh fetch: installs the agents' programs from Node's registry into a cache.
-# agents.sh test: runs the sessions, without a network but loopback.
+# agents.sh test [PATTERN]: runs the sessions, as root without a network but loopback and a
+# pair of namespaces.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,18 @@ fetch)
 	echo "$packages" >"$cache/packages"
 	;;
 test)
-	FORKCELL_AGENTS=$cache FORKCELL_BIN=$PWD/bin/forkcell go test -tags agents -count 1 -timeout 9m -run TestRealAgents ./internal/session
+	scratch=$(mktemp -d)
+	trap 'rm -rf "$scratch"' EXIT
+	go test -c -tags agents -o "$scratch/agents.test" ./internal/session
+	export FORKCELL_AGENTS="$cache" FORKCELL_BIN="$PWD/bin/forkcell"
+	cd internal/session
+	run="$scratch/agents.test -test.timeout 15m -test.run ${2:-^TestRealAgents}"
+	if [ "$(id -u)" = 0 ]; then
+		# The services have their real names in these namespaces.
+		# shellcheck disable=SC2086 # a command and its arguments
+		FORKCELL_AGENTS_ISOLATED=yes unshare --mount --net sh -c 'ip link set lo up && exec "$@"' sh $run
+	else
+		$run
+	fi
 	;;
 esac

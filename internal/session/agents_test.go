@@ -20,12 +20,13 @@ import (
 
 // program is an agent as its lane drives it.
 type program struct {
-	name     string
-	variable string // of the host, with the real key
-	key      string // the real key
-	header   string // that the service gets it in
-	hosts    []string
-	args     []string
+	name       string
+	credential string
+	variable   string // of the host, with the real key
+	key        string // the real key
+	header     string // that the service gets it in
+	hosts      []string
+	args       []string
 	// tools means that it tells when it has used a tool.
 	tools bool
 }
@@ -33,11 +34,11 @@ type program struct {
 func programs() []program {
 	const task = "do the task"
 	return []program{
-		{"claude", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"-p", task}, true},
-		{"codex", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, false},
-		{"gemini", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, true},
-		{"opencode", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, false},
-		{"copilot", "COPILOT_GITHUB_TOKEN", "github_pat_TheRealTokenOfTheOperator", "Authorization", []string{"api.individual.githubcopilot.com", "api.github.com"}, []string{"--model", standin.CopilotModel, "-p", task}, false},
+		{"claude", "claude_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"-p", task}, true},
+		{"codex", "codex_api_key", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, false},
+		{"gemini", "gemini_api_key", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, true},
+		{"opencode", "opencode_anthropic_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, false},
+		{"copilot", "copilot_github_token", "COPILOT_GITHUB_TOKEN", "github_pat_TheRealTokenOfTheOperator", "Authorization", []string{"api.individual.githubcopilot.com", "api.github.com"}, []string{"--model", standin.CopilotModel, "-p", task}, false},
 	}
 }
 
@@ -50,24 +51,37 @@ type lane struct {
 	service *standin.Service
 	server  *httptest.Server
 	env     []string
+	// given are flags by which the session finds its service and its credential.
+	given []string
 }
 
 func TestRealAgents(t *testing.T) {
 	t.Parallel()
 	for _, p := range programs() {
 		t.Run(p.name, func(t *testing.T) {
-			l := newLane(t, p)
-			l.session()
-			l.checkTurns()
-			l.rewind()
-			l.checkWork()
-			l.checkSecret()
-			l.checkEvidence()
+			l := newLane(t, p, nil)
+			l.given = l.pins()
+			l.story(l.publish)
 		})
 	}
 }
 
-func newLane(t *testing.T, p program) *lane {
+// story is a whole session, and what is checked about it. publish is called when the work
+// is accepted.
+func (l *lane) story(publish func()) {
+	l.t.Helper()
+	l.session()
+	l.checkTurns()
+	l.rewind()
+	l.checkWork()
+	publish()
+	l.checkSecret()
+	l.checkEvidence()
+}
+
+// newLane prepares an agent whose service listens on a loopback address or on the given
+// listener.
+func newLane(t *testing.T, p program, on net.Listener) *lane {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -82,8 +96,6 @@ func newLane(t *testing.T, p program) *lane {
 	l.file("repo/README.md", "the answer is 42\n")
 	// A repository that would run a command on the host, if it could.
 	l.file("repo/.claude/settings.json", `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch `+l.repo+`/hook-ran"}]}]}}`)
-	l.run("git", "init", "-q")
-	l.run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
 	l.service, l.server, err = standin.New([]standin.Step{
 		{Tool: "read", File: l.repo + "/README.md"},
 		{Tool: "write", File: l.repo + "/answer.txt", Content: "42"},
@@ -91,7 +103,7 @@ func newLane(t *testing.T, p program) *lane {
 		{Tool: "shell", Command: "curl -sS -m 5 https://forbidden.example/ >/dev/null 2>&1; echo curl gave $?"},
 		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* 2>/dev/null; echo looked"},
 		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
-	}, p.hosts)
+	}, p.hosts, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +116,26 @@ func newLane(t *testing.T, p program) *lane {
 	}
 	l.env = append(os.Environ(), "FORKCELL_HOME="+dir+"/home", "HOME="+dir+"/user", "XDG_CONFIG_HOME="+dir+"/config",
 		"PATH="+modules+"/node_modules/.bin:"+os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=", p.variable+"="+p.key)
+	l.repository()
 	return l
+}
+
+// repository makes the repository, of an operator who signs commits.
+func (l *lane) repository() {
+	l.t.Helper()
+	l.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", l.dir+"/user/key")
+	public, err := os.ReadFile(l.dir + "/user/key.pub")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.file("user/signers", "op@example.com "+string(public))
+	if err := os.Chmod(l.dir+"/user/signers", 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	l.file("user/.gitconfig", "[user]\n\tname = Op\n\temail = op@example.com\n\tsigningkey = "+l.dir+"/user/key.pub\n"+
+		"[gpg]\n\tformat = ssh\n[gpg \"ssh\"]\n\tallowedSignersFile = "+l.dir+"/user/signers\n[init]\n\tdefaultBranch = main\n")
+	l.run("git", "init", "-q")
+	l.run("git", "commit", "-q", "--allow-empty", "-m", "first")
 }
 
 func (l *lane) file(name, text string) {
@@ -135,7 +166,7 @@ func (l *lane) forkcell(args ...string) string {
 // session runs the whole scripted session.
 func (l *lane) session() {
 	l.t.Helper()
-	args := append([]string{"agent", l.p.name, "--name", "s"}, l.flags()...)
+	args := append([]string{"agent", l.p.name, "--name", "s", "--timeout", "2m"}, l.given...)
 	if l.p.tools {
 		args = append(args, "--turns", "tool")
 	}
@@ -145,14 +176,14 @@ func (l *lane) session() {
 	}
 }
 
-// flags returns those by which the session finds its service.
-func (l *lane) flags() []string {
+// pins returns the flags by which a session finds its service on loopback.
+func (l *lane) pins() []string {
 	l.t.Helper()
 	_, port, err := net.SplitHostPort(l.server.Listener.Addr().String())
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	args := []string{"--ca", l.dir + "/ca.pem", "--timeout", "2m"}
+	args := []string{"--ca", l.dir + "/ca.pem"}
 	for _, h := range l.p.hosts {
 		args = append(args, "--resolve", h+":443=127.0.0.1:"+port)
 	}
@@ -168,7 +199,7 @@ func (l *lane) rewind() {
 		return
 	}
 	before := len(l.service.Requests())
-	out := l.forkcell(append(append([]string{"session", "rewind", "s", "--to", "1"}, l.flags()...), "--", "-p", "go on")...)
+	out := l.forkcell(append(append([]string{"session", "rewind", "s", "--to", "1", "--timeout", "2m"}, l.given...), "--", "-p", "go on")...)
 	if !strings.Contains(out, standin.Done) {
 		l.t.Errorf("after the rewind the last answer is not in the output: %s", out)
 	}
@@ -257,6 +288,16 @@ func (l *lane) checkSecret() {
 	found += l.forkcell("run", "--quiet", "s", "--", "sh", "-c", "k="+l.p.key[:12]+"; grep -rlF \"$k\""+l.p.key[12:]+" /home/sandbox . 2>/dev/null; true")
 	if strings.TrimSpace(found) != "" {
 		l.t.Errorf("the real key is in files of the cell: %s", found)
+	}
+}
+
+// publish puts the accepted work on a branch, with a signature.
+func (l *lane) publish() {
+	l.t.Helper()
+	l.forkcell("session", "publish", "s", "--branch", "agent/work")
+	l.run("git", "verify-commit", "agent/work")
+	if files := l.run("git", "diff", "--name-only", "main", "agent/work"); files != "answer.txt\ncommand.txt\n" {
+		l.t.Errorf("published: %q", files)
 	}
 }
 

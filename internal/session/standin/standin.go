@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,15 +42,19 @@ type Service struct {
 // maxBody bounds a request.
 const maxBody = 64 << 20
 
-// New starts the service of some hosts on a loopback address, with TLS. The server's
-// certificate is its own authority.
-func New(steps []Step, hosts []string) (*Service, *httptest.Server, error) {
+// New starts the service of some hosts with TLS, on a listener or, without one, on a
+// loopback address. The server's certificate is its own authority.
+func New(steps []Step, hosts []string, on net.Listener) (*Service, *httptest.Server, error) {
 	s := &Service{steps: steps}
 	cert, err := certificate(hosts)
 	if err != nil {
 		return nil, nil, err
 	}
 	server := httptest.NewUnstartedServer(s)
+	if on != nil {
+		_ = server.Listener.Close() // nobody has used it
+		server.Listener = on
+	}
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	return s, server, nil
