@@ -215,6 +215,9 @@ type Resume struct {
 	// Interactive stands before the user's arguments on a terminal. Empty means that
 	// the agent cannot resume.
 	Interactive []string `yaml:"interactive" json:"interactive,omitempty"`
+	// Commands maps a command of the program that works without a terminal to what
+	// stands in its place, when it is the user's first argument.
+	Commands map[string][]string `yaml:"commands" json:"commands,omitempty"`
 }
 
 // Fragment is a part of a policy, as text.

@@ -207,3 +207,19 @@ func TestStateDirs(t *testing.T) {
 		t.Errorf("of the operator's: %q, %v", some, err)
 	}
 }
+
+// TestContinue: a command that works without a terminal continues the conversation by
+// itself.
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	r := Resume{Interactive: []string{"resume", "--last"}, Commands: map[string][]string{"exec": {"exec", "resume", "--last"}}}
+	for _, c := range []struct{ user, want string }{
+		{"", "resume --last"},
+		{"exec go", "exec resume --last go"},
+		{"go exec", "resume --last go exec"},
+	} {
+		if got := strings.Join(r.Continue(strings.Fields(c.user)), " "); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.user, got, c.want)
+		}
+	}
+}

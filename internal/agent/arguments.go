@@ -24,6 +24,17 @@ func (a *Adapter) Command(autonomy string, user []string) []string {
 	return slices.Concat(a.Arguments.Always, own, user)
 }
 
+// Continue returns the user's arguments for a program that continues its last
+// conversation.
+func (r Resume) Continue(user []string) []string {
+	if len(user) > 0 {
+		if command, ok := r.Commands[user[0]]; ok {
+			return slices.Concat(command, user[1:])
+		}
+	}
+	return slices.Concat(r.Interactive, user)
+}
+
 // RefusedError is the error of an argument that the adapter refuses.
 type RefusedError struct {
 	Agent, Argument, Why string

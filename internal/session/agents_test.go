@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,18 +29,20 @@ type program struct {
 	header     string // that the service gets it in
 	hosts      []string
 	args       []string
+	// again continues the conversation.
+	again []string
 	// tools means that it tells when it has used a tool.
 	tools bool
 }
 
 func programs() []program {
-	const task = "do the task"
+	const task, on = "do the task", "go on"
 	return []program{
-		{"claude", "claude_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"-p", task}, true},
-		{"codex", "codex_api_key", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, false},
-		{"gemini", "gemini_api_key", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, true},
-		{"opencode", "opencode_anthropic_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, false},
-		{"copilot", "copilot_github_token", "COPILOT_GITHUB_TOKEN", "github_pat_TheRealTokenOfTheOperator", "Authorization", []string{"api.individual.githubcopilot.com", "api.github.com"}, []string{"--model", standin.CopilotModel, "-p", task}, false},
+		{"claude", "claude_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"-p", task}, []string{"-p", on}, true},
+		{"codex", "codex_api_key", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, []string{"exec", on}, false},
+		{"gemini", "gemini_api_key", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, []string{"-p", on}, true},
+		{"opencode", "opencode_anthropic_api_key", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", on}, false},
+		{"copilot", "copilot_github_token", "COPILOT_GITHUB_TOKEN", "github_pat_TheRealTokenOfTheOperator", "Authorization", []string{"api.individual.githubcopilot.com", "api.github.com"}, []string{"--model", standin.CopilotModel, "-p", task}, []string{"--model", standin.CopilotModel, "-p", on}, false},
 	}
 }
 
@@ -61,18 +65,16 @@ func TestRealAgents(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			l := newLane(t, p, nil)
 			l.given = l.pins()
-			l.story(l.publish)
+			l.session()
+			l.rewind(l.checkTurns())
+			l.checks(l.publish)
 		})
 	}
 }
 
-// story is a whole session, and what is checked about it. publish is called when the work
-// is accepted.
-func (l *lane) story(publish func()) {
+// checks checks what a session has done. publish is called when the work is accepted.
+func (l *lane) checks(publish func()) {
 	l.t.Helper()
-	l.session()
-	l.checkTurns()
-	l.rewind()
 	l.checkWork()
 	publish()
 	l.checkSecret()
@@ -96,14 +98,7 @@ func newLane(t *testing.T, p program, on net.Listener) *lane {
 	l.file("repo/README.md", "the answer is 42\n")
 	// A repository that would run a command on the host, if it could.
 	l.file("repo/.claude/settings.json", `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch `+l.repo+`/hook-ran"}]}]}}`)
-	l.service, l.server, err = standin.New([]standin.Step{
-		{Tool: "read", File: l.repo + "/README.md"},
-		{Tool: "write", File: l.repo + "/answer.txt", Content: "42"},
-		{Tool: "shell", Command: "echo made by a command > command.txt"},
-		{Tool: "shell", Command: "curl -sS -m 5 https://forbidden.example/ >/dev/null 2>&1; echo curl gave $?"},
-		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* 2>/dev/null; echo looked"},
-		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
-	}, p.hosts, on)
+	l.service, l.server, err = standin.New(l.steps(), p.hosts, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +113,23 @@ func newLane(t *testing.T, p program, on net.Listener) *lane {
 		"PATH="+modules+"/node_modules/.bin:"+os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=", p.variable+"="+p.key)
 	l.repository()
 	return l
+}
+
+// steps returns what the service has the agent do. An agent that does not tell about its
+// tools also runs a command that takes longer than a turn.
+func (l *lane) steps() []standin.Step {
+	list := []standin.Step{
+		{Tool: "read", File: l.repo + "/README.md"},
+		{Tool: "write", File: l.repo + "/answer.txt", Content: "42"},
+		{Tool: "shell", Command: "echo made by a command > command.txt"},
+		{Tool: "shell", Command: "curl -sS -m 5 https://forbidden.example/ >/dev/null 2>&1; echo curl gave $?"},
+		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* 2>/dev/null; echo looked"},
+		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
+	}
+	if !l.p.tools {
+		list = slices.Insert(list, 3, standin.Step{Tool: "shell", Command: "sleep 3; echo waited"})
+	}
+	return list
 }
 
 // repository makes the repository, of an operator who signs commits.
@@ -167,9 +179,11 @@ func (l *lane) forkcell(args ...string) string {
 func (l *lane) session() {
 	l.t.Helper()
 	args := append([]string{"agent", l.p.name, "--name", "s", "--timeout", "2m"}, l.given...)
+	turns := "1s"
 	if l.p.tools {
-		args = append(args, "--turns", "tool")
+		turns = "tool"
 	}
+	args = append(args, "--turns", turns)
 	out := l.forkcell(append(append(args, "--"), l.p.args...)...)
 	if !strings.Contains(out, standin.Done) {
 		l.t.Errorf("the last answer is not in the output: %s", out)
@@ -192,28 +206,41 @@ func (l *lane) pins() []string {
 
 // rewind takes the session back to its first turn. The agent goes on with the
 // conversation of that moment: the service gets what it said before, and has the rest
-// done again.
-func (l *lane) rewind() {
+// done again. An agent that does not tell about its tools may have been in the middle of
+// using one at its last turn, so it is then taken back to the start, and does all again.
+func (l *lane) rewind(last int) {
 	l.t.Helper()
-	if !l.p.tools {
-		return
+	to := last
+	if l.p.tools {
+		to = 1
 	}
 	before := len(l.service.Requests())
-	out := l.forkcell(append(append([]string{"session", "rewind", "s", "--to", "1", "--timeout", "2m"}, l.given...), "--", "-p", "go on")...)
-	if !strings.Contains(out, standin.Done) {
-		l.t.Errorf("after the rewind the last answer is not in the output: %s", out)
-	}
+	l.again(to, l.p.again)
 	remembered := false
 	for _, q := range l.service.Requests()[before:] {
 		remembered = remembered || bytes.Contains(q.Body, []byte("do the task")) && bytes.Contains(q.Body, []byte("go on"))
 	}
 	if !remembered {
-		l.t.Error("the conversation before the rewind is in no request after it")
+		l.t.Errorf("the conversation before turn %d is in no request after the rewind", to)
+	}
+	if !l.p.tools {
+		l.again(0, l.p.args)
 	}
 }
 
-// checkTurns checks that an agent which tells when it has used a tool was given turns.
-func (l *lane) checkTurns() {
+// again takes the session back to a turn, and has the agent finish the task.
+func (l *lane) again(to int, agentArgs []string) {
+	l.t.Helper()
+	args := append([]string{"session", "rewind", "s", "--to", strconv.Itoa(to), "--timeout", "2m"}, l.given...)
+	out := l.forkcell(append(append(args, "--"), agentArgs...)...)
+	if !strings.Contains(out, standin.Done) {
+		l.t.Errorf("after the rewind to turn %d the last answer is not in the output: %s", to, out)
+	}
+}
+
+// checkTurns checks that the session has turns, and that an agent which tells when it has
+// used a tool asked for them. It returns the number of the last one.
+func (l *lane) checkTurns() int {
 	l.t.Helper()
 	var list struct {
 		Turns []struct {
@@ -225,12 +252,13 @@ func (l *lane) checkTurns() {
 	if err := json.Unmarshal([]byte(l.forkcell("session", "turns", "s", "--json")), &list); err != nil {
 		l.t.Fatal(err)
 	}
-	if len(list.Turns) == 0 || l.p.tools && len(list.Turns) < 2 {
+	if len(list.Turns) < 2 {
 		l.t.Fatalf("turns: %+v", list.Turns)
 	}
 	if l.p.tools && list.Turns[1].By != "asked" {
 		l.t.Errorf("nobody asked for turn 1: %+v", list.Turns)
 	}
+	return len(list.Turns) - 1
 }
 
 // checkWork checks that the work is in the session and nowhere else, and that what it

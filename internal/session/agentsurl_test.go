@@ -38,7 +38,7 @@ func TestRealAgentsThroughDaemon(t *testing.T) {
 			l.serve()
 			operator := l.env
 			l.env = append(operator, "FORKCELL_URL=unix:"+l.dir+"/home/api.sock")
-			l.story(func() {
+			l.throughDaemon(func() {
 				daemon := l.env
 				l.env = operator // no daemon publishes for the command line
 				l.publish()
@@ -55,9 +55,20 @@ func TestRealAgentsThroughDaemon(t *testing.T) {
 			}
 			l.env = append(l.env, "FORKCELL_HOME="+l.dir+"/here", "FORKCELL_URL=http://"+address, "FORKCELL_TOKEN_FILE="+l.dir+"/token")
 			l.given = []string{"--credential", p.credential + "=env:" + p.variable}
-			l.story(func() {}) // the repository is not on the daemon's host
+			l.throughDaemon(func() {}) // the repository is not on the daemon's host
 		})
 	}
+}
+
+// throughDaemon is a whole session. Only agents that tell about their tools are taken
+// back: the others take minutes.
+func (l *lane) throughDaemon(publish func()) {
+	l.t.Helper()
+	l.session()
+	if l.p.tools {
+		l.rewind(l.checkTurns())
+	}
+	l.checks(publish)
 }
 
 // serve starts a daemon, which ends with the test, and returns its last address.

@@ -171,7 +171,7 @@ func (q *Request) arguments() ([]string, error) {
 	}
 	user := q.Arguments
 	if q.Earlier != nil {
-		user = slices.Concat(a.Resume.Interactive, user)
+		user = a.Resume.Continue(user)
 	}
 	return slices.Concat(q.Installation.Command, a.Command(q.Autonomy, user)), nil
 }
