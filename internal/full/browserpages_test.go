@@ -89,6 +89,7 @@ func pagesOf(run string) [][2]string {
 		{"history", "/ui/cells/shop/history?path=README.md"},
 		{"cell-policy", "/ui/cells/shop/policy"},
 		{"apply", "/ui/cells/shop/apply"},
+		{"session", "/ui/cells/helper/session"},
 		{"events", "/ui/events"},
 		{"compare", "/ui/compare?cell=docs-site"},
 		{"compare-states", "/ui/compare?cell=shop&from=base"},
@@ -104,6 +105,7 @@ func pagesOf(run string) [][2]string {
 func TestBrowserPages(t *testing.T) {
 	d := newDaemon(t)
 	run := shop(d)
+	agentSession(d, "helper")
 	b := newTab(t, newBrowser(t), d)
 	for _, p := range pagesOf(run) {
 		name, at := p[0], p[1]

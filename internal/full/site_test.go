@@ -3,6 +3,7 @@ package full_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net"
@@ -373,6 +374,31 @@ func TestSitePages(t *testing.T) {
 	for _, at := range []string{"/ui/runs/run_x", "/ui/runs/" + run + "/file?path=none", "/ui/runs/" + run + "/image?path=new&side=old", "/ui/cells/demo/files?path=none"} {
 		r.get(http.StatusNotFound, at)
 	}
+}
+
+// TestSiteDirectoryPages: every entry of a large directory is on one of its pages.
+func TestSiteDirectoryPages(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	d.ran("demo", "mkdir 'd&x'; cd 'd&x'; for i in $(seq 1000 1449); do echo > f$i; done")
+	r := newReviewer(d)
+	seen := 0
+	for _, n := range []int{200, 200, 50} {
+		at := "/ui/cells/demo/files?path=d%26x"
+		if seen > 0 {
+			at = strings.ReplaceAll(r.field(regexp.MustCompile(`href="([^"]+)" rel="next"`)), "&amp;", "&")
+		}
+		r.get(http.StatusOK, at)
+		r.has(fmt.Sprintf(">f%d</a>", 1000+seen), fmt.Sprintf(">f%d</a>", 1000+seen+n-1), fmt.Sprintf("from entry %d on", seen+1))
+		r.lacks(fmt.Sprintf(">f%d</a>", 1000+seen+n))
+		seen += n
+	}
+	r.lacks(`rel="next"`)
+	r.get(http.StatusOK, strings.ReplaceAll(r.field(regexp.MustCompile(`href="([^"]+)" rel="prev"`)), "&amp;", "&"))
+	r.has(">f1200</a>")
+	r.get(http.StatusOK, "/ui/cells/demo/files?path=d%26x&first=4500")
+	r.has("no more entries")
 }
 
 // TestSitePaging: a run with many changed files shows them page by page.

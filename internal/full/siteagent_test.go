@@ -11,36 +11,42 @@ import (
 	"github.com/forkcell/forkcell/internal/caller"
 )
 
-// TestSiteSession: the page of an agent's session shows what it may do and its turns,
-// and takes it back to one.
-func TestSiteSession(t *testing.T) {
-	t.Parallel()
-	d := newDaemon(t)
-	d.cell("demo")
-	d.Cleanup(func() { d.remove("demo") })
+// agentSession makes a cell that is the session of an agent with two turns.
+func agentSession(d *daemon, cell string) {
+	d.Helper()
+	d.cell(cell)
+	d.Cleanup(func() { d.remove(cell) })
 	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
-	_, err = e.Start(t.Context(), api.StartRequest{
-		Cell: "demo", Turns: &api.TurnRequest{Asked: true},
+	_, err = e.Start(d.Context(), api.StartRequest{
+		Cell: cell, Turns: &api.TurnRequest{Asked: true},
 		Session: &api.SessionTerms{
 			Agent: "claude", AgentVersion: "2.1.0", Adapter: strings.Repeat("a", 64), Mode: "strict", Autonomy: "yolo", Assurance: "managed", ControlPlane: "masked", RepoMCP: "denied",
 			Endpoints: []string{"api.example.com:443"}, Credentials: []string{"<b>key</b>: placeholder"},
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
-	for _, script := range []string{"echo one > a", "echo two > b"} {
-		d.exec("demo", "sh", "-c", script)
-		if _, err := e.Turn(t.Context(), "demo"); err != nil {
-			t.Fatal(err)
+	for _, script := range []string{"echo one > a; echo I made a.", "echo two > b"} {
+		d.exec(cell, "sh", "-c", script)
+		if _, err := e.Turn(d.Context(), cell); err != nil {
+			d.Fatal(err)
 		}
 	}
 	if err := release(); err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
+}
+
+// TestSiteSession: the page of an agent's session shows what it may do and its turns,
+// and takes it back to one.
+func TestSiteSession(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	agentSession(d, "demo")
 	r := newReviewer(d)
 	r.get(http.StatusOK, "/ui/cells/demo")
 	r.has(`href="/ui/cells/demo/session"`)

@@ -33,16 +33,20 @@ func TestBrowserLarge(t *testing.T) {
 		"/ui/", "/ui/?q=many-99", "/ui/?first=600", "/ui/cells/demo", "/ui/cells/busy", "/ui/cells/busy?before=500", "/ui/runs/" + run, "/ui/runs/" + run + "?first=49900",
 		"/ui/runs/" + run + "/file?path=large.txt", "/ui/runs/" + run + "/file?path=many%2Ffile00007", "/ui/runs/" + run + "/output", "/ui/runs/" + run + "/receipt",
 		"/ui/cells/demo/files", "/ui/cells/demo/files?path=many", "/ui/cells/demo/files?path=large.txt&view=file", "/ui/cells/demo/history?path=large.txt",
-		"/ui/events", "/ui/events?cell=busy", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/receipts", "/ui/policy",
+		"/ui/events?action=denied", "/ui/events?class=http_activity", "/ui/events", "/ui/events?cell=busy", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/receipts", "/ui/policy",
 	} {
+		var first time.Duration
 		best, before := time.Hour, heap()
-		for range 3 {
+		for i := range 3 {
 			begin := time.Now()
 			r.get(http.StatusOK, at)
-			best = min(best, time.Since(begin))
+			took := time.Since(begin)
+			if best = min(best, took); i == 0 {
+				first = took
+			}
 		}
 		grown := int64(heap()) - int64(before)
-		t.Logf("%-70s %8s %7d KiB page, heap %+d KiB", at, best.Round(time.Millisecond), len(r.page)>>10, grown>>10)
+		t.Logf("%-70s first %8s best %8s %7d KiB page, heap %+d KiB", at, first.Round(time.Millisecond), best.Round(time.Millisecond), len(r.page)>>10, grown>>10)
 		if best > slowPage {
 			t.Errorf("%s takes %s", at, best)
 		}

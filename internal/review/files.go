@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	slashpath "path"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,7 +18,7 @@ const (
 	// viewBytes is how much of a file a page shows, entriesOnPage how many entries of
 	// a directory.
 	viewBytes     = 256 << 10
-	entriesOnPage = 1000
+	entriesOnPage = 200
 	// historyRuns is how many runs the history of a path looks at.
 	historyRuns = 200
 )
@@ -33,8 +34,10 @@ type filesBody struct {
 	Cell, At, Path string
 	Crumbs         []crumb
 	Entries        []api.FileInfo
-	More           bool
-	File           *fileView
+	// First is the number of the first entry of the page; Prev and Next are those of the
+	// pages around, or -1.
+	First, Prev, Next int
+	File              *fileView
 }
 
 // crumb is a directory above a path.
@@ -63,7 +66,7 @@ func (q *request) filesPage() error {
 	if err != nil {
 		return err
 	}
-	body := filesBody{Cell: cell, At: at, Path: p, Crumbs: crumbs(p)}
+	body := filesBody{Cell: cell, At: at, Path: p, Crumbs: crumbs(p), Prev: -1, Next: -1}
 	if q.URL.Query().Get("view") == "file" {
 		if body.File, err = q.viewFile(cell, at, p); err != nil {
 			return err
@@ -75,9 +78,17 @@ func (q *request) filesPage() error {
 }
 
 func (q *request) listEntries(b *filesBody) error {
+	b.First, _ = strconv.Atoi(q.URL.Query().Get("first")) // anything else is the first page
+	if b.First = max(0, b.First); b.First > 0 {
+		b.Prev = max(0, b.First-entriesOnPage)
+	}
+	number := 0
 	err := q.engine.ListStateFiles(q.Context(), b.Cell, b.At, b.Path, func(i api.FileInfo) error {
+		if number++; number <= b.First {
+			return nil
+		}
 		if len(b.Entries) >= entriesOnPage {
-			b.More = true
+			b.Next = b.First + entriesOnPage
 			return errFound
 		}
 		b.Entries = append(b.Entries, i)
