@@ -24,7 +24,8 @@ help: ## list the targets
 build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binaries
 	@scripts/setup.sh build
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags lean -o bin/forkcell ./cmd/forkcell
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell-server ./cmd/forkcell
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o internal/driver/firstprogram/forkcell-first ./cmd/forkcell-first
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags smallfirst -o bin/forkcell-server ./cmd/forkcell
 
 install: build ## install what was built, manual pages and completions (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DATADIR)/man/man1 $(DATADIR)/bash-completion/completions \
@@ -112,7 +113,7 @@ fuzz: ## fuzz every target for longer (FUZZTIME=2m)
 	$(GO) run -buildvcs=false ./scripts/runtests -only fuzz -guided -fuzztime $(or $(FUZZTIME),2m)
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin internal/driver/firstprogram/forkcell-first
 
 .PHONY: compat
 compat: ## run the core tests on Linux 6.1, Debian's, in an emulator

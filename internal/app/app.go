@@ -20,6 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/firstprogram"
 	"github.com/forkcell/forkcell/internal/driver/gvisor"
 	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/home"
@@ -91,7 +92,11 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
-	runner := native.New(native.Options{ProbeDir: home})
+	program, err := firstProgram(mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	runner := native.New(native.Options{ProbeDir: home, Executable: program})
 	cool, err := startCells(runner, mode)
 	if err != nil {
 		return nil, nil, err
@@ -126,6 +131,15 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 		runner.AwaitReady()
 	}
 	return cell.New(config), h.close, nil
+}
+
+// firstProgram returns the program of a mode's first processes, or nothing if it is this
+// one. It is worth its memory where many of them are started.
+func firstProgram(mode Mode) (string, error) {
+	if mode != Serve {
+		return "", nil
+	}
+	return firstprogram.Open()
 }
 
 // startCells starts first processes of cells beforehand, if a mode will need them.

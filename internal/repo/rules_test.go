@@ -23,7 +23,7 @@ const module = "github.com/forkcell/forkcell"
 // each other.
 func layers() [][]string {
 	return [][]string{
-		{"cmd/forkcell", "examples/go/race", "examples/go/session"},
+		{"cmd/forkcell", "cmd/forkcell-first", "examples/go/race", "examples/go/session"},
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/review", "internal/mcp", "internal/remote", "internal/otlp", "internal/driver/first"},
 		{"internal/race", "internal/session"},
@@ -50,7 +50,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "docs"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "docs"},
 	}
 }
 

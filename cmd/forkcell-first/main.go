@@ -1,0 +1,16 @@
+// Command forkcell-first is the first process of a daemon's cells and nothing else. The
+// daemon holds it in its own program, and executes it in the place of that one, which
+// would do the same and starts slower. Nobody else has a use for it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "forkcell-first: a daemon starts this program as the first process of a cell")
+	os.Exit(2)
+}
