@@ -188,7 +188,9 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = m.Cell, m.RunID, m.at.ID, m.At
 	data, err := m.image.Read(memory.Network)
 	if err == nil {
-		origin.gateway, err = gateway.Load(data)
+		var g *gateway.Gateway
+		g, err = gateway.Load(data)
+		origin.setGateway(g)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil // the cell had no network
 	}
@@ -197,7 +199,7 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 	}
 	b.request = branchRun(m.Options, q, origin)
 	b.moment = &moment{
-		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil },
+		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil }, perProcessor: restoresPerProcessor,
 		copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
 			return l.restore(ctx, m.image, spec)
 		},

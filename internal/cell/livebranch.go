@@ -139,7 +139,8 @@ func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrde
 // branchRequest returns the request for a branch: that of the branched cell, with
 // what the order changes.
 func (l *liveRun) branchRequest(q api.BranchRequest, checkpoint string) runRequest {
-	origin := &branchOrigin{gateway: l.r.gateway}
+	origin := &branchOrigin{}
+	origin.setGateway(l.r.gateway)
 	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.Now().UTC()
 	return branchRun(l.options(), q, origin)
 }
@@ -212,7 +213,7 @@ func (b *branching) fork(ctx context.Context, names []string, checkpoint string)
 func (b *branching) start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	room := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	room := make(chan struct{}, b.moment.perProcessor*runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
 	errs := make([]error, len(b.children))
 	for i := range b.children {

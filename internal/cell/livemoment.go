@@ -22,7 +22,13 @@ type moment struct {
 	copy func(ctx context.Context, l *liveRun, spec driver.Spec, number int) (driver.Cell, error)
 	// end removes what only the copies needed.
 	end func() error
+	// perProcessor is how many branches are made at a time for each processor.
+	perProcessor int
 }
+
+// How many branches are made at a time for each processor. More copies than a processor
+// needs: those whose cells are built are made for one stop of the template.
+const copiesPerProcessor, restoresPerProcessor = 8, 2
 
 // branchable refuses a cell that cannot be branched: one whose processes cannot be
 // copied at all, or not while it is paused.
@@ -40,7 +46,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 	case driver.Template:
 		at, err := l.checkpoint(ctx, "")
 		return &moment{
-			at: at, end: func() error { return nil },
+			at: at, end: func() error { return nil }, perProcessor: copiesPerProcessor,
 			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, number int) (driver.Cell, error) {
 				return l.copyOf(ctx, c, driver.Branch{Spec: spec, Number: number})
 			},
@@ -51,7 +57,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 			return nil, err
 		}
 		return &moment{
-			at: at, end: image.Remove,
+			at: at, end: image.Remove, perProcessor: restoresPerProcessor,
 			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
 				return l.restore(ctx, image, spec)
 			},

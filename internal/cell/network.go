@@ -92,11 +92,15 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	if err != nil {
 		return nil, api.Failf(api.CodeNetwork, err, "prepare the network")
 	}
-	files, err := g.Files()
+	trust := g.Files
+	if req.trust != nil {
+		trust = req.trust
+	}
+	files, err := trust()
 	if err != nil {
 		return nil, api.Failf(api.CodeNetwork, err, "prepare the trust stores")
 	}
-	return &gate{g, append(files, sshFiles(req.SSH)...), req.SSH}, nil
+	return &gate{g, slices.Concat(files, sshFiles(req.SSH)), req.SSH}, nil
 }
 
 // connect gives the run the network that its policy allows, if any.

@@ -1,6 +1,8 @@
 package cell
 
 import (
+	"sync"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/home"
@@ -38,6 +40,16 @@ type runRequest struct {
 type branchOrigin struct {
 	receipt.Branch
 	gateway *gateway.Gateway // of the source; nil if it has none
+	// trust returns the trust stores of all branches of one order: they have the
+	// authority of the source. It is nil without a gateway.
+	trust func() ([]gateway.File, error)
+}
+
+// setGateway sets the gateway of the source.
+func (o *branchOrigin) setGateway(g *gateway.Gateway) {
+	if g != nil {
+		o.gateway, o.trust = g, sync.OnceValues(g.Files)
+	}
 }
 
 // networkRequest is the part of a runRequest that is about the network.
@@ -47,13 +59,14 @@ type networkRequest struct {
 	values     gateway.Values
 	reloadable bool
 	source     *gateway.Gateway // of a branch
+	trust      func() ([]gateway.File, error)
 }
 
 func (r runRequest) network() networkRequest {
 	n := networkRequest{NetworkRequest: r.Network, values: r.values, reloadable: r.reloadable}
 	n.source = r.source
 	if r.origin != nil {
-		n.source = r.origin.gateway
+		n.source, n.trust = r.origin.gateway, r.origin.trust
 	}
 	return n
 }

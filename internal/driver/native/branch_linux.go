@@ -35,6 +35,10 @@ type template struct {
 	mu sync.RWMutex
 	// warm is the process that is copied; nil before it is warm, and after it was lost.
 	warm *warmProcess
+	// ready are first processes of branches to come.
+	ready readyProcesses
+	// orders are the copies that wait for the template to run.
+	orders orderQueue
 	// lost is why the template cannot be copied any more. None of its commands is left.
 	lost error
 	// frozen means that Freeze holds mu.
@@ -67,6 +71,9 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 		return nil, err
 	}
 	t := &template{driver: n, life: life{ended: make(chan struct{})}}
+	t.ready.start, t.ready.changed = t.startReady, t.ready.mounts.changed
+	// They would count for the template's limits.
+	t.ready.closed = s.Limits.PIDs > 0 || s.Limits.Memory > 0
 	for _, o := range s.Mounts.Overlays {
 		t.state = append(t.state, []byte(o.Target))
 	}
@@ -103,11 +110,20 @@ func (t *template) AwaitWarm(ctx context.Context) error {
 	if err != nil {
 		return notWarm(err)
 	}
+	if err := t.becomeWarm(ctx, w); err != nil {
+		w.close()
+		return notWarm(err)
+	}
+	t.ready.open()
+	return nil
+}
+
+// becomeWarm stops the template, whose warm process can be copied from now on.
+func (t *template) becomeWarm(ctx context.Context, w *warmProcess) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.hold(ctx); err != nil {
-		w.close()
-		return notWarm(err)
+		return err
 	}
 	t.warm = w
 	return nil
@@ -131,6 +147,7 @@ func (t *template) cool(why error) {
 		t.warm.close()
 	}
 	t.warm, t.lost = nil, why
+	t.ready.close()
 }
 
 // lose ends the commands of a template that cannot be copied any more, or may not
@@ -188,6 +205,7 @@ func (w *warmProcess) close() {
 // while it waits, and for some milliseconds after, do not. So one that is in its group
 // is moved there again, while the caller does other things.
 func (t *template) Expect() {
+	t.ready.expect()
 	if group := t.limits.group; group != nil && t.lives() {
 		go func() { _ = group.Add(t.pid) }()
 	}
@@ -195,27 +213,38 @@ func (t *template) Expect() {
 
 // Branch implements driver.Template.
 func (t *template) Branch(ctx context.Context, b driver.Branch) (driver.Child, error) {
-	if b.AsRoot {
-		return nil, &driver.UnenforceableError{
-			Control: "--as-root", Reason: "the process of a branch is the template's user", Remedy: "leave it out, or start a cell of its own",
-		}
-	}
-	p, err := newPlan(b.Spec)
+	t.ready.begin()
+	defer t.ready.finish()
+	c, p, err := t.newChild(ctx, b)
 	if err != nil {
 		return nil, err
-	}
-	p.Guard.Join = true
-	if err := t.life.begin(); err != nil {
-		return nil, fault.At("branch", err)
-	}
-	c := &child{template: t, ended: make(chan struct{}), asking: make(chan struct{}, 1)}
-	if c.Cell, err = t.build(ctx, b.Spec, p); err != nil {
-		return nil, errors.Join(err, t.left())
 	}
 	if err := c.join(ctx, b, p); err != nil {
 		return nil, errors.Join(fault.At("branch", err), c.Close())
 	}
 	return c, nil
+}
+
+// newChild makes a branch without its copy.
+func (t *template) newChild(ctx context.Context, b driver.Branch) (*child, *hostPlan, error) {
+	if b.AsRoot {
+		return nil, nil, &driver.UnenforceableError{
+			Control: "--as-root", Reason: "the process of a branch is the template's user", Remedy: "leave it out, or start a cell of its own",
+		}
+	}
+	p, err := newPlan(b.Spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Guard.Join = true
+	if err := t.life.begin(); err != nil {
+		return nil, nil, fault.At("branch", err)
+	}
+	c := &child{template: t, ended: make(chan struct{}), asking: make(chan struct{}, 1)}
+	if c.Cell, err = t.build(ctx, b.Spec, p); err != nil {
+		return nil, nil, errors.Join(err, t.left())
+	}
+	return c, p, nil
 }
 
 // left is called when a branch has ended.
@@ -233,7 +262,7 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 	if t.warm == nil {
 		return nil, errors.Join(driver.ErrNotWarm, t.lost)
 	}
-	cell, err := t.driver.beginPlan(ctx, s, p, t.spawner.start)
+	cell, err := t.driver.beginPlan(ctx, s, p, t.firstOfBranch)
 	if err != nil {
 		return nil, err
 	}
@@ -245,85 +274,6 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 		return nil, errors.Join(err, cell.Close())
 	}
 	return cell, nil
-}
-
-// joined is a copy that has joined its cell and waits.
-type joined struct {
-	pid      int
-	inside   int   // its number in the template
-	filters  int   // of system calls, that it must have
-	listener []int // of its last filter, if it was asked for
-	closed   closedSockets
-}
-
-// copy lets the template run while it makes a copy of its warm process, which says on
-// its own line what it has done.
-func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *handed) (j *joined, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w := t.warm
-	if w == nil {
-		return nil, errors.Join(driver.ErrNotWarm, t.lost)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	// The line to the warm process is for all branches: a caller who loses patience
-	// must not leave an answer there.
-	exchange, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.driver.opt.joinLimit)
-	defer cancel()
-	err = w.fork(exchange, order, h)
-	_, usable := errors.AsType[*refusal](err)
-	usable = usable || err == nil
-	if err == nil {
-		j, err = copied.awaitJoined(exchange, w.filters+1, order.Listener)
-	}
-	held := t.hold(context.WithoutCancel(ctx))
-	if usable && held == nil {
-		return j, err
-	}
-	if j != nil {
-		mountfd.CloseAll(j.listener)
-	}
-	err = errors.Join(err, held)
-	return nil, errors.Join(err, t.lose(ctx, err))
-}
-
-// fork lets the warm process run, and returns when it says that it has forked.
-func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handed) error {
-	if err := w.signal(unix.SIGCONT); err != nil {
-		return fmt.Errorf("the warm process has ended: %w", err)
-	}
-	err := w.say(ctx, order, h.fds...)
-	h.close()
-	if err != nil {
-		return err
-	}
-	s, err := w.await(ctx, "forked")
-	if err == nil {
-		mountfd.CloseAll(s.fds)
-	}
-	return err
-}
-
-// awaitJoined waits until a copy has joined its cell.
-func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joined, error) {
-	j := &joined{filters: filters}
-	if listens {
-		s, err := l.await(ctx, "listener")
-		if err != nil {
-			return nil, err
-		}
-		j.listener = s.fds
-	}
-	s, err := l.await(ctx, "joined")
-	if err != nil {
-		mountfd.CloseAll(j.listener)
-		return nil, err
-	}
-	mountfd.CloseAll(s.fds)
-	j.pid, j.closed = s.sender, s.Closed
-	return j, nil
 }
 
 // copied is a copy of a template's process.
