@@ -30,7 +30,7 @@ type linkTarget struct {
 const maxLinks = 40
 
 // NewLinked follows those of the given links that are control files. The tree is at root, an
-// absolute path that links in it may name. read returns the target of the link at a path, or
+// absolute path that links in it may name; with "" an absolute link leads out of the tree. read returns the target of the link at a path, or
 // "" if none is there.
 func NewLinked(root string, links []string, read func(path string) (target string, err error)) (*Linked, error) {
 	l := &Linked{root: root, read: read, targets: map[string]linkTarget{}}
@@ -117,11 +117,11 @@ func (l *Linked) inside(target string) (string, bool) {
 	if !path.IsAbs(target) {
 		return target, true
 	}
-	clean := path.Clean(target)
-	if clean == l.root {
-		return ".", true
+	if l.root == "" {
+		return "", false
 	}
-	return strings.CutPrefix(clean, l.root+"/")
+	below, inside := strings.CutPrefix(path.Clean(target)+"/", strings.TrimSuffix(l.root, "/")+"/")
+	return path.Clean(below), inside
 }
 
 // note keeps the reason that comes first, so that the result does not depend on the order

@@ -53,3 +53,30 @@ func TestLinked(t *testing.T) {
 		t.Errorf("without links: %q", got)
 	}
 }
+
+// TestLinkedRoots: an absolute link leads into the tree only where the tree's place is
+// known.
+func TestLinkedRoots(t *testing.T) {
+	t.Parallel()
+	links := map[string]string{".claude": "/", ".vscode": "/editor", ".zed": "/ws"}
+	for root, want := range map[string][]string{
+		"":    nil,
+		"/":   {"conf/a", "editor/a", "ws/a"},
+		"/ws": {"conf/a", "editor/a", "ws/a"},
+		"/w":  nil,
+	} {
+		l, err := leftout.NewLinked(root, slices.Collect(maps.Keys(links)), func(path string) (string, error) { return links[path], nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, path := range []string{"conf/a", "editor/a", "ws/a"} {
+			if _, is := l.ControlFile(path, false); is {
+				got = append(got, path)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", root, got, want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package publish
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +68,34 @@ func TestLinkedControl(t *testing.T) {
 	d.refused(d.options(d.change("conf/settings.json", "two\n")), api.CodeGate, "control file: conf/settings.json: agent or MCP setting, .claude links to it")
 	_, err := d.prepare(d.options(d.change("other/a", "two\n")))
 	d.must(err)
+}
+
+// TestManyLinks: the links of a base commit are read together, and one that is longer than
+// links can be leads nowhere.
+func TestManyLinks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"conf/settings.json": "one\n", "other/a": "one\n"})
+	const many = 20
+	for i := range many {
+		sub := fmt.Sprintf("%s/sub%d", d.repo, i)
+		d.must(os.Mkdir(sub, 0o755))
+		d.must(os.Symlink("../conf", sub+"/.claude"))
+	}
+	d.commit("links", nil)
+	long := d.exec(d.repo, "sh", "-c", "head -c 5000 /dev/zero | tr '\\0' a | git hash-object -w --stdin")
+	d.git("update-index", "--add", "--cacheinfo", "120000,"+strings.TrimSpace(long)+",.vscode")
+	d.git("commit", "-qm", "long")
+	bin, o := t.TempDir(), d.options(d.change("conf/settings.json", "two\n"))
+	git, err := exec.LookPath("git")
+	d.must(err)
+	d.must(os.WriteFile(bin+"/git", []byte("#!/bin/sh\necho \"$1\" >> "+bin+"/log\nexec "+git+" \"$@\"\n"), 0o755))
+	o.Env = append(slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }), "PATH="+bin+":"+os.Getenv("PATH"))
+	d.refused(o, api.CodeGate, "control file: conf/settings.json: agent or MCP setting, sub0/.claude links to it")
+	log, err := os.ReadFile(bin + "/log")
+	d.must(err)
+	if n := strings.Count(string(log), "cat-file"); n >= many {
+		t.Errorf("%d objects were read one by one", n)
+	}
 }
 
 // TestSettings: the operator's settings loosen, those of the base commit only tighten.
