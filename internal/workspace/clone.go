@@ -57,6 +57,7 @@ func (b cloneBackend) compose(ed *editing) error {
 	if err != nil {
 		return err
 	}
+	defer b.s.Forget(t)
 	byPath := ed.byPath()
 	before := contentsOf(b, sl.parent.Layer(), AreaWorkspace)
 	open := func(path string, e tree.Entry) (io.ReadCloser, error) {

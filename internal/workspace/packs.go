@@ -28,9 +28,10 @@ type packFile struct {
 	owner *packs
 	size  int64
 
-	mu   sync.Mutex
-	path string // beneath the home; "" for an anonymous file, which stays open
-	file *os.File
+	mu      sync.Mutex
+	path    string // beneath the home; "" for an anonymous file, which stays open
+	file    *os.File
+	dropped bool // it was removed, and is not opened again
 }
 
 func newPacks(home *fsx.Dir) *packs {
@@ -133,6 +134,7 @@ func (p *packs) opened(f *packFile) *packFile {
 func (f *packFile) release(drop bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.dropped = f.dropped || drop
 	if f.file == nil || (f.path == "" && !drop) {
 		return nil
 	}
@@ -145,6 +147,10 @@ func (f *packFile) release(drop bool) error {
 func (f *packFile) ReadAt(b []byte, off int64) (int, error) {
 	f.mu.Lock()
 	opened := false
+	if f.file == nil && f.dropped {
+		f.mu.Unlock()
+		return 0, &os.PathError{Op: "read", Path: f.path, Err: os.ErrNotExist}
+	}
 	if f.file == nil {
 		file, err := f.owner.home.OpenFile(f.path)
 		if err != nil {

@@ -59,7 +59,11 @@ func TestCompose(t *testing.T) {
 			{Path: "hard2"},
 			newFile("nodir/inside", "new inside"),
 		}
+		kept := len(w.s.inMemory)
 		one, err := w.s.Compose(context.Background(), w.c, base.Layer, w.op(), edits)
+		if left := len(w.s.inMemory); left != kept {
+			w.t.Errorf("%d trees are kept in memory, before %d", left, kept)
+		}
 		w.must(err)
 		if one.Parent != base.Layer || one.Changed == 0 || one.Unchanged {
 			t.Errorf("composed: %+v", one)
