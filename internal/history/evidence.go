@@ -199,23 +199,36 @@ func (h *History) BundleVerify(_ context.Context, file, keyFile string) (*api.Re
 	return h.Evidence.VerifyBundle(f, keys...)
 }
 
-// readKey reads the file of a public key, if one was given.
+// readKey reads the file of the public key that --key names, if it does.
 func (h *History) readKey(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
+	data, _, err := h.publicKey("--key ", file)
+	return data, err
+}
+
+// maxKeyFile is more than the file of any public key has.
+const maxKeyFile = 64 << 10
+
+// publicKey reads the file of a public key. Errors begin with what.
+func (h *History) publicKey(what, file string) (data []byte, key ed25519.PublicKey, err error) {
 	abs, err := h.Caller.AbsPath(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	data, err := os.ReadFile(abs)
+	f, err := os.Open(abs)
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(f, maxKeyFile))
+		err = errors.Join(err, f.Close())
+	}
 	if err != nil {
-		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), quote.Cause(err))
+		return nil, nil, api.Usagef("", "%s%s: %v", what, quote.Path(file), quote.Cause(err))
 	}
-	if _, err := receipt.ParsePublic(data); err != nil {
-		return nil, api.Usagef(publicKeyHint, "--key %s: %v", quote.Path(file), err)
+	if key, err = receipt.ParsePublic(data); err != nil {
+		return nil, nil, api.Usagef(publicKeyHint, "%s%s: %v", what, quote.Path(file), err)
 	}
-	return data, nil
+	return data, key, nil
 }
 
 const publicKeyHint = "give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints"
@@ -293,17 +306,9 @@ func (h *History) KeyLost(context.Context) (*api.KeyInfo, error) { return h.Evid
 
 // KeyTrust stores a foreign public key as trusted for bundles.
 func (h *History) KeyTrust(_ context.Context, file string) (string, error) {
-	abs, err := h.Caller.AbsPath(file)
+	_, key, err := h.publicKey("", file)
 	if err != nil {
 		return "", err
 	}
-	data, err := os.ReadFile(abs)
-	if err != nil {
-		return "", api.Usagef("", "%s: %v", quote.Path(file), quote.Cause(err))
-	}
-	pub, err := receipt.ParsePublic(data)
-	if err != nil {
-		return "", api.Usagef("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
-	}
-	return h.Evidence.Trust(pub)
+	return h.Evidence.Trust(key)
 }
