@@ -265,6 +265,7 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 // been cancelled by it: a command can fill the disk before its start is reported.
 func (r *run) diskFull() {
 	r.startError = nil
-	r.rec.Outcome, r.rec.ExitCode = killed, 137
+	const sig = int(syscall.SIGKILL)
+	r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = killed, 128+sig, sig
 	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))
 }

@@ -43,7 +43,7 @@ func TestDiskLimit(t *testing.T) {
 		_, err := w.e.Run(w.ctx, req, cell.Stdio{})
 		w.refused(err, api.Refused, "disk")
 		res, _ := w.sh("demo", "yes | head -c 100000; exec yes > big", rule, degradedAllowed, restoreOnFail)
-		if res.Outcome != "killed" || res.Decision != "restored" || !strings.Contains(res.Error, "limit of 4194304 bytes") {
+		if res.Outcome != "killed" || res.ExitCode != 137 || res.Signal != 9 || res.Decision != "restored" || !strings.Contains(res.Error, "limit of 4194304 bytes") {
 			w.Errorf("%+v", res)
 		}
 		if len(res.Degraded) == 0 || res.Events["denied"] != 1 {

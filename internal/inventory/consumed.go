@@ -46,8 +46,9 @@ func (inv *Inventory) LiveCells(context.Context) (live []LiveCell, err error) {
 }
 
 // OwnBytes returns the disk space of the states of all cells that the caller may know
-// of, and of the memory of those that are paused. Sizes of states are those that were recorded when the states were sealed, and are added up
-// again only for cells that have changed.
+// of, and of the memory of those that are paused. Sizes of states are those that were
+// recorded when the states were sealed, and are added up again only for cells that have
+// changed.
 func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
 	if inv.Store == nil {
 		return 0, nil
