@@ -120,13 +120,13 @@ def generate() -> dict[Path, str]:
 
 
 def reference(out: dict[Path, str]) -> str:
-    """Return the reference page: each public class with the signatures of its methods."""
+    """Return the reference page: each public class with its attributes and the signatures of its methods."""
     head = REFERENCE.read_text().split(MARK)[0]
     lines = [head + MARK]
     for name in ("client", "cells", "cell", "branch", "files", "execsocket", "diff", "race", "resources", "tokens", "sessions"):
         for node in ast.parse(out[PACKAGE / "_sync" / f"{name}.py"]).body:
             if isinstance(node, ast.ClassDef):
-                lines.append(f"\n## {node.name}\n\n| | |\n|---|---|\n" + "".join(row(n) for n in node.body if public(n, node.name)))
+                lines.append(f"\n## {node.name}\n\n| | |\n|---|---|\n" + attributes(node) + "".join(row(n) for n in node.body if public(n, node.name)))
     return "".join(lines)
 
 
@@ -137,11 +137,24 @@ def public(node: ast.stmt, owner: str) -> bool:
     return not node.name.startswith("_") or node.name == "__init__" and owner == "Forkcell"
 
 
+def attributes(node: ast.ClassDef) -> str:
+    """Return the public attributes of a class: those that have a text."""
+    rows = []
+    for n, after in zip(node.body, node.body[1:]):
+        if isinstance(n, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            typed = f"{ast.unparse(n.target)}: {ast.unparse(n.annotation)}".replace("|", "\\|")
+            rows.append(f"| `{typed}` | {after.value.value} |\n")
+    return "".join(rows)
+
+
 def row(node: ast.stmt) -> str:
     assert isinstance(node, ast.FunctionDef)
     node.args.args = node.args.args[1:]
     signature = f"{node.name}({ast.unparse(node.args)})".replace("Unpack[bodies.", "Unpack[")
     result = ast.unparse(node.returns) if node.returns else "None"
+    if any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list):
+        text = (ast.get_docstring(node) or "").split("\n")[0]
+        return "| `{}` | {} |\n".format(f"{node.name}: {result}".replace("|", "\\|"), text)
     text = (ast.get_docstring(node) or "Make a client.").split("\n")[0]
     return "| `{}` | {} |\n".format(f"{signature} -> {result}".replace("|", "\\|"), text)
 

@@ -3,7 +3,9 @@ import type { BranchResult } from "./types.js";
 
 /** The result of a branch. Iterating gives the new cells. */
 export class Branch implements Iterable<Cell> {
+  /** The document. */
   readonly result: BranchResult;
+  /** The new cells. */
   readonly cells: Cell[];
 
   constructor(result: BranchResult, cells: Cell[]) {

@@ -23,7 +23,9 @@ export interface RaceCallbacks {
 
 /** The result of a race. Iterating gives the attempts. */
 export class Race implements Iterable<Attempt> {
+  /** The document, with the decision. */
   readonly result: RaceResult;
+  /** The attempts, in their order. */
   readonly attempts: Attempt[];
 
   constructor(transport: Transport, result: RaceResult) {

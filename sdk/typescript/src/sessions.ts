@@ -7,6 +7,7 @@ import type * as t from "./types.js";
 
 /** A session of a coding agent. Its cell has the verbs that all cells have, such as `diff` and `reject`. */
 export class Session {
+  /** The name of the session. */
   readonly name: string;
   /** What the session was when this client started it. */
   readonly started: t.AgentSession | undefined;

@@ -23,11 +23,11 @@ function openFields(node, found = new Set()) {
   return found;
 }
 
-/** Returns the public methods of a class, a line each. */
+/** Returns the public methods of a class, and its properties that have a text, a line each. */
 function rows(node, file) {
-  return node.members.filter((m) => (ts.isMethodDeclaration(m) || ts.isGetAccessor(m)) && ts.isIdentifier(m.name)).map((m) => {
-    const parameters = m.parameters.map((p) => p.getText(file)).join(", ");
-    const signature = ts.isGetAccessor(m) ? m.name.getText(file) : `${m.name.getText(file)}(${parameters})`;
+  const listed = (m) => ts.isMethodDeclaration(m) || ts.isGetAccessor(m) || (ts.isPropertyDeclaration(m) && m.type && ts.getJSDocCommentsAndTags(m).length > 0);
+  return node.members.filter((m) => listed(m) && ts.isIdentifier(m.name)).map((m) => {
+    const signature = ts.isMethodDeclaration(m) ? `${m.name.getText(file)}(${m.parameters.map((p) => p.getText(file)).join(", ")})` : m.name.getText(file);
     const doc = ts.getJSDocCommentsAndTags(m).map((d) => ts.getTextOfJSDocComment(d.comment)).join(" ").replace(/\s+/g, " ");
     const first = /^.*?\.(?= |$)/.exec(doc)?.[0] ?? doc;
     const typed = `${signature}: ${m.type.getText(file)}`.replaceAll("|", "\\|");

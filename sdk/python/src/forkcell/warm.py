@@ -337,7 +337,7 @@ def _find_generators() -> list[Any]:
 def _seed(generator: Any) -> None:
     """Seeds a generator: as its own class does, which may keep numbers besides, and
     then as that of Python or numpy does, whatever the own class has made of it."""
-    kind = next(c for c in type(generator).__mro__ if c.__module__ == "random" or c.__module__.startswith("numpy.random"))
+    kind: Any = next(c for c in type(generator).__mro__ if c.__module__ == "random" or c.__module__.startswith("numpy.random"))
     seeded = hasattr(kind, "seed")
     try:
         if seeded:

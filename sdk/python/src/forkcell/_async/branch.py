@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 class AsyncBranch:
     """The result of a branch. Iterating gives the new cells."""
 
+    result: models.BranchResult
+    """The document."""
+    cells: list[AsyncCell]
+    """The new cells."""
+
     def __init__(self, result: models.BranchResult, cells: list[AsyncCell]) -> None:
         self.result = result
         self.cells = cells

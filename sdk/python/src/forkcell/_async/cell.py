@@ -40,6 +40,13 @@ class AsyncCell:
     remove it.
     """
 
+    name: str
+    """The name of the cell."""
+    created: models.InitResult | None
+    """How the cell was made, such as what was left out, if this client made it."""
+    files: AsyncFiles
+    """The files of the cell."""
+
     def __init__(self, transport: AsyncTransport, name: str, created: models.InitResult | None = None) -> None:
         self._transport = transport
         self.name = name

@@ -41,9 +41,14 @@ class AsyncExecSocket:
     output needs one thread or task for each direction.
     """
 
+    id: str
+    """The id of the command, for cell.attach."""
+    exit: ExecExit | None
+    """How the command ended, once it has."""
+
     def __init__(self, response: httpx.Response) -> None:
         self.id = ""
-        self.exit: ExecExit | None = None
+        self.exit = None
         self._response = response
         self._network: Any = response.extensions["network_stream"]
         self._frames = Connection(ConnectionType.CLIENT)

@@ -31,6 +31,11 @@ class AsyncAttempt(models.RaceAttempt):
 class AsyncRace:
     """The result of a race. Iterating gives the attempts."""
 
+    result: models.RaceResult
+    """The document, with the decision."""
+    attempts: list[AsyncAttempt]
+    """The attempts, in their order."""
+
     def __init__(self, transport: AsyncTransport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
         self.attempts = [AsyncAttempt._from(transport, a) for a in document["attempts"]]

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 class AsyncSession:
-    """A session of a coding agent. Its cell has the verbs that all cells have, such as diff and reject.
+    """A session of a coding agent. Its cell has the verbs that all cells have, such as diff and reject."""
 
-    started is what the session was when this client started it, else None.
-    """
+    name: str
+    """The name of the session."""
+    started: models.AgentSession | None
+    """What the session was when this client started it, else None."""
+    cell: AsyncCell
+    """The cell of the session."""
 
     def __init__(self, transport: AsyncTransport, name: str, started: models.AgentSession | None = None) -> None:
         self._transport = transport

@@ -31,6 +31,11 @@ class Attempt(models.RaceAttempt):
 class Race:
     """The result of a race. Iterating gives the attempts."""
 
+    result: models.RaceResult
+    """The document, with the decision."""
+    attempts: list[Attempt]
+    """The attempts, in their order."""
+
     def __init__(self, transport: Transport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
         self.attempts = [Attempt._from(transport, a) for a in document["attempts"]]
