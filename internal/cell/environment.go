@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -33,14 +34,14 @@ func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cach
 	for _, v := range p.Environment.Set {
 		given = append(given, v.Name+"="+v.Value)
 	}
-	for _, kv := range append(given, req.Env...) {
+	given = append(given, req.Env...)
+	for _, kv := range given {
 		name, _, isPair := strings.Cut(kv, "=")
 		if !isPair || name == "" || strings.IndexByte(kv, 0) >= 0 {
 			return nil, api.Usagef("nothing is inherited: give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
 		}
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, kv)
 	}
+	env = driver.WithVariables(env, given)
 	if req.packages {
 		env = withPackages(env)
 	}

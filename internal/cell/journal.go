@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -219,15 +217,4 @@ func (r *run) policies() []receipt.Ruling {
 		return nil
 	}
 	return append([]receipt.Ruling{{PolicyHash: r.rec.Policy, FromEvent: 1}}, r.rulings...)
-}
-
-// replaced returns an environment with the given variables replaced.
-func replaced(env, with []string) []string {
-	out := slices.Clone(env)
-	for _, kv := range with {
-		name, _, _ := strings.Cut(kv, "=")
-		out = slices.DeleteFunc(out, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		out = append(out, kv)
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -230,5 +231,5 @@ func (l *liveRun) commandEnv() []string {
 	if l.r.gateway == nil {
 		return nil
 	}
-	return replaced(l.r.plainEnv, l.r.gateway.Environment())
+	return driver.WithVariables(l.r.plainEnv, l.r.gateway.Environment())
 }

@@ -88,7 +88,7 @@ func (l *liveRun) scratchSpec(ctx context.Context, w *workspace.Work) (driver.Sp
 		return spec, err
 	}
 	spec.Network = r.e.served(g)
-	spec.Env = replaced(r.plainEnv, g.Environment())
+	spec.Env = driver.WithVariables(r.plainEnv, g.Environment())
 	return spec, nil
 }
 

@@ -111,7 +111,7 @@ func (r *run) connect(g *gate, granted []string) {
 	r.spec.Network = r.e.served(g)
 	r.spec.Network.Programs = r.policy.NamesPrograms()
 	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
-	r.spec.Env = replaced(r.plainEnv, g.Environment())
+	r.spec.Env = driver.WithVariables(r.plainEnv, g.Environment())
 	r.granted = granted
 }
 

@@ -199,9 +199,8 @@ func (h *Host) command(c live.Command) (cmd driver.Command, carries bool, err er
 		if !isPair || name == "" {
 			return cmd, false, api.Usagef("give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
 		}
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, kv)
 	}
+	env = driver.WithVariables(env, c.Env)
 	args := c.Args
 	if args[0] == carrier {
 		carries, args = true, append([]string{CarrierFile}, args[1:]...)
