@@ -24,13 +24,23 @@ func TestHints(t *testing.T) {
 		args           map[string]any
 		hint, toolHint string
 	}{
-		{409, api.CodeFailedRun, "accept", "accept", nil, nil,
+		{
+			409, api.CodeFailedRun, "accept", "accept", nil, nil,
 			"`POST /v1/cells/demo/accept {\"force\":true,\"run\":\"" + run.RunID + "\"}` accepts it all the same, `POST /v1/cells/demo/reject {\"run\":\"" + run.RunID + "\"}` takes it back",
-			"`accept {\"cell\":\"demo\",\"force\":true,\"run\":\"" + run.RunID + "\"}` accepts it all the same, `reject {\"cell\":\"demo\",\"run\":\"" + run.RunID + "\"}` takes it back"},
-		{409, api.CodeNotStarted, "exec", "exec", api.ExecBody{Command: []string{"true"}}, map[string]any{"command": []string{"true"}},
-			"`POST /v1/cells/demo/start` starts it", "`start {\"cell\":\"demo\"}` starts it"},
-		{404, api.CodeNotFound, "restore", "restore", api.RestoreBody{Checkpoint: "absent"}, map[string]any{"checkpoint": "absent"},
-			"`GET /v1/cells/demo/log` shows them", "`events {\"cell\":\"demo\"}` shows them"},
+			"`accept {\"cell\":\"demo\",\"force\":true,\"run\":\"" + run.RunID + "\"}` accepts it all the same, `reject {\"cell\":\"demo\",\"run\":\"" + run.RunID + "\"}` takes it back",
+		},
+		{
+			409, api.CodeNotStarted, "exec", "exec",
+			api.ExecBody{Command: []string{"true"}},
+			map[string]any{"command": []string{"true"}},
+			"`POST /v1/cells/demo/start` starts it", "`start {\"cell\":\"demo\"}` starts it",
+		},
+		{
+			404, api.CodeNotFound, "restore", "restore",
+			api.RestoreBody{Checkpoint: "absent"},
+			map[string]any{"checkpoint": "absent"},
+			"`GET /v1/cells/demo/log` shows them", "`events {\"cell\":\"demo\"}` shows them",
+		},
 	} {
 		if p := d.problem(c.status, c.code, "POST", "/v1/cells/demo/"+c.verb, c.body); p.Hint != c.hint {
 			t.Errorf("%s: %s", c.verb, p.Hint)

@@ -1,6 +1,8 @@
 package full_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -30,7 +32,7 @@ func TestMethods(t *testing.T) {
 func TestEmptyParameters(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
-	for _, query := range []string{"limit=", "state=", "limit=&limit=2"} {
+	for _, query := range []string{"limit=", "state=", "limit=&limit=2", "limit=1&limit=2", "cursor=&cursor="} {
 		d.problem(400, api.CodeUsage, "GET", "/v1/cells?"+query, nil)
 	}
 	d.want(200, nil, "GET", "/v1/cells?cursor=", nil)
@@ -64,4 +66,60 @@ func TestEmptyBodies(t *testing.T) {
 	if r.status != 200 || len(r.body) != 0 || r.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d %v %q", r.status, r.header, r.body)
 	}
+}
+
+// TestRepeatedFields sends fields and headers twice, of which two readers might take
+// different ones.
+func TestRepeatedFields(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	for _, body := range []string{
+		`{"name":"one","name":"two","source":{"empty":true}}`, `{"name":"one","source":{"empty":true,"empty":true}}`,
+		`{"name":"one","source":{"empty":true},"labels":{"a":"b","\u0061":"c"}}`,
+	} {
+		if p := d.problem(400, api.CodeUsage, "POST", "/v1/cells", body); len(p.Details) != 1 || !strings.Contains(p.Details[0], "is there twice") {
+			t.Errorf("%+v", p)
+		}
+	}
+	d.want(201, nil, "POST", "/v1/cells", `{"name":"one","source":{"empty":true},"labels":{"a":"b","b":"b"}}`)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", d.site+"/v1/cells/one/checkpoints", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header["Idempotency-Key"] = []string{"a", "b"}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 400 {
+		t.Error(resp.Status)
+	}
+}
+
+// TestAccept asks for types that a resource does not have, and for them in odd ways. A
+// request that is refused has no effect.
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	for _, accept := range []string{"text/plain", "text/*, image/png", "application/json;q=0", "application/json; q=0.0, text/html"} {
+		p := d.problem(406, api.CodeNotAcceptable, "POST", "/v1/cells", `{"name":"no","source":{"empty":true}}`, "Accept", accept)
+		if p.Hint != "accept application/json" {
+			t.Errorf("%s: %s", accept, p.Hint)
+		}
+	}
+	d.want(404, nil, "GET", "/v1/cells/no", nil)
+	for _, accept := range []string{
+		"*/*", "application/*", "application/json", "text/html, */*;q=0.1", "application/json;charset=utf-8", ";;;,,", ",", "a;b,c;d,", "text/html;level=1,*/*",
+	} {
+		h := d.want(200, nil, "GET", "/v1/cells", nil, "Accept", accept)
+		if h.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %s", accept, h.Get("Content-Type"))
+		}
+	}
+	d.cell("demo")
+	for accept, status := range map[string]int{"text/plain": 200, "application/json": 200, "application/x-tar": 406} {
+		d.want(status, nil, "GET", "/v1/cells/demo/diff?from=HEAD&to=HEAD", nil, "Accept", accept)
+	}
+	d.want(204, nil, "DELETE", "/v1/cells/demo", nil, "Accept", "text/plain")
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -13,13 +14,14 @@ import (
 )
 
 // readBody reads the body of a request. The library takes null for a field that is
-// left out; here it is refused unless the field says that null has a meaning.
+// left out; here it is refused unless the field says that null has a meaning. A field that
+// is there twice is refused: another reader of the body might take the other value.
 func readBody(data []byte, v any) error {
 	if err := huma.DefaultJSONFormat.Unmarshal(data, v); err != nil {
 		return err
 	}
 	if _, untyped := v.(*any); untyped {
-		return nil // the library reads the body again, into its type
+		return refuseRepeated(json.NewDecoder(bytes.NewReader(data))) // the library reads the body again, into its type
 	}
 	var given any
 	if err := huma.DefaultJSONFormat.Unmarshal(data, &given); err != nil {
@@ -28,8 +30,38 @@ func readBody(data []byte, v any) error {
 	return refuseNull(given, reflect.TypeOf(v))
 }
 
-// checkQuery refuses parameters that are there without a value, where one is needed.
-// The library takes them for parameters that are left out.
+// refuseRepeated reads a value, and returns an error for the first field that is there
+// twice.
+func refuseRepeated(d *json.Decoder) error {
+	start, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if _, nested := start.(json.Delim); !nested {
+		return nil
+	}
+	names := map[json.Token]bool{}
+	for d.More() {
+		if start == json.Delim('{') {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			if names[name] {
+				return fmt.Errorf("the field %q is there twice", name)
+			}
+			names[name] = true
+		}
+		if err := refuseRepeated(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+// checkQuery refuses parameters that are there twice, or without a value where one is
+// needed. The library takes the first value, and none for a parameter that is left out.
 func checkQuery(ctx huma.Context) error {
 	u := ctx.URL()
 	if u.RawQuery == "" {
@@ -37,10 +69,15 @@ func checkQuery(ctx huma.Context) error {
 	}
 	given := u.Query()
 	for _, p := range ctx.Operation().Parameters {
-		if p.In != "query" || p.Schema == nil || p.Schema.Type == huma.TypeArray || p.Schema.Type == huma.TypeString && len(p.Schema.Enum) == 0 {
+		if p.In != "query" || p.Schema == nil || p.Schema.Type == huma.TypeArray {
 			continue
 		}
-		if values, ok := given[p.Name]; ok && slices.Contains(values, "") {
+		values := given[p.Name]
+		if len(values) > 1 {
+			return api.Usagef("give it once", "the parameter %s is there twice", p.Name)
+		}
+		isText := p.Schema.Type == huma.TypeString && len(p.Schema.Enum) == 0
+		if !isText && slices.Contains(values, "") {
 			return api.Usagef("give it one, or leave it out", "the parameter %s has no value", p.Name)
 		}
 	}

@@ -150,6 +150,9 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	if err == nil {
 		err = checkQuery(ctx)
 	}
+	if err == nil {
+		err = negotiate(ctx)
+	}
 	if err != nil {
 		s.refuse(ctx, s.problemOf(c, err))
 		return

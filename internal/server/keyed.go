@@ -92,7 +92,7 @@ func isKeyed(r *http.Request) bool {
 
 // once carries out a POST with an idempotency key, and answers its repetitions.
 func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
-	key := r.Header.Get("Idempotency-Key")
+	key := strings.Join(r.Header.Values("Idempotency-Key"), " ") // several are malformed
 	content, err := s.keyedContent(w, r, key)
 	if err != nil {
 		writeProblem(w, s.problemOf(c, err))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -37,7 +39,7 @@ type peer struct {
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	srv := &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
-		ConnContext: s.identify, ErrorLog: nil,
+		ConnContext: s.identify, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.jobs.all.Go(s.expireUploads)
 	failed := make(chan error, 1) // the first one ends the server
@@ -103,6 +105,7 @@ func (s *Server) Handler() http.Handler {
 		c, err := s.newCall(r)
 		seen := &observed{ResponseWriter: w}
 		defer s.observe(seen, r, c, time.Now())
+		defer func() { s.recovered(seen, c, recover()) }()
 		seen.Header().Set("X-Request-Id", c.id)
 		if err != nil {
 			writeProblem(seen, s.problemOf(c, err))
@@ -118,6 +121,22 @@ func (s *Server) Handler() http.Handler {
 			s.dispatch(seen, r)
 		}
 	})
+}
+
+// recovered answers a request whose handler has failed with a panic v; nil is none. An
+// answer that has begun is cut off.
+func (s *Server) recovered(w *observed, c *call, v any) {
+	switch v {
+	case nil:
+		return
+	case http.ErrAbortHandler:
+		panic(v)
+	}
+	s.logger.Error("request failed", "request", c.id, "panic", v, "stack", string(debug.Stack()))
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	writeProblem(w, failedProblem(c))
 }
 
 // identify finds out who is at the other end of a connection.

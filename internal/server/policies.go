@@ -16,8 +16,8 @@ const tagPolicies = "policies"
 
 // addPolicies adds the routes of policies and of the daemon's operation.
 func (s *Server) addPolicies() {
-	post := func(verb, id, summary string) route {
-		return route{method: http.MethodPost, path: "/v1/policies/" + verb, id: id, tag: tagPolicies, summary: summary, command: "policy " + verb, needs: []Scope{Read}}
+	post := func(verb, of, id, summary string) route {
+		return route{method: http.MethodPost, path: "/v1/policies/" + verb, id: id, tag: tagPolicies, summary: summary, command: "policy " + verb + " {" + of + "}", needs: []Scope{Read}}
 	}
 	get := func(path, id, tag, summary string, needs Scope) route {
 		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: []Scope{needs}}
@@ -25,9 +25,9 @@ func (s *Server) addPolicies() {
 	presets := get("/v1/policies", "listPresets", tagPolicies, "List the presets", Read)
 	presets.command = "policy list"
 	handle(s, presets, s.listPresets)
-	handle(s, post("validate", "validatePolicy", "Check a policy"), s.validatePolicy)
-	handle(s, post("explain", "explainPolicy", "What a policy decides, by which rule and why"), s.explainPolicy)
-	handle(s, post("suggest", "suggestPolicy", "A policy that allows what a run was denied"), s.suggestPolicy)
+	handle(s, post("validate", "policy", "validatePolicy", "Check a policy"), s.validatePolicy)
+	handle(s, post("explain", "cell", "explainPolicy", "What a policy decides, by which rule and why"), s.explainPolicy)
+	handle(s, post("suggest", "cell", "suggestPolicy", "A policy that allows what a run was denied"), s.suggestPolicy)
 	handle(s, get("/v1/cells/{cell}/policy", "getPolicy", tagPolicies, "Show the policy of a cell", Read),
 		func(ctx context.Context, c *call, in *InCell) (*api.PolicyResult, error) {
 			return c.engine.Policy(ctx, in.Cell)

@@ -44,9 +44,7 @@ func (s *Server) problemOf(c *call, err error) *problem {
 	}
 	if !ok {
 		s.logger.Error("request failed", "request", c.id, "error", err)
-		return newProblem(c.id, http.StatusInternalServerError, &api.Error{
-			Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
-		})
+		return failedProblem(c)
 	}
 	if home.IsDiskFull(err) && e.Code != api.CodeDiskFull { // whatever the daemon was about to do
 		full := *e
@@ -63,6 +61,13 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		s.logger.Error("request failed", "request", c.id, "code", e.Code, "error", err)
 	}
 	return p
+}
+
+// failedProblem returns the problem of a failure that the caller cannot be told.
+func failedProblem(c *call) *problem {
+	return newProblem(c.id, http.StatusInternalServerError, &api.Error{
+		Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
+	})
 }
 
 func newProblem(id string, status int, e *api.Error) *problem {

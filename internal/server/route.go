@@ -35,7 +35,7 @@ type route struct {
 // operation returns the library's description of a route.
 func (r route) operation() huma.Operation {
 	errors := []int{
-		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusNotAcceptable, http.StatusConflict,
 		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	}
 	if r.method != http.MethodGet {
