@@ -284,6 +284,7 @@ func TestManyBranches(t *testing.T) {
 	w.must("stop", "box")
 	ended := time.Now().Add(time.Minute)
 	for unix.Kill(w.template.PID, 0) == nil && time.Now().Before(ended) {
+		<-time.After(time.Millisecond)
 	}
 	w.nothingLeft()
 }

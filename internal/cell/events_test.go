@@ -48,11 +48,11 @@ func TestEventsQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "overlay")
-	w.init("other", "clone")
 	if got := w.events(api.EventQuery{}); len(got) != 0 {
 		t.Fatalf("events before any run: %v", got)
 	}
 	one, _ := w.sh("demo", "true")
+	w.init("other", "clone") // takes longer than the clock of events is coarse
 	between := time.Now()
 	two, _ := w.sh("other", "true")
 	denied, _ := w.sh("demo", "unshare -U true; true")
