@@ -38,7 +38,6 @@ func (q *request) live() error {
 	defer wait()
 	defer cancel()
 	control := http.NewResponseController(q.w)
-	_ = control.SetWriteDeadline(time.Time{})
 	return q.visit.Stream(ctx, func(ctx context.Context) {
 		q.w.Header().Set("Content-Type", "text/event-stream")
 		last, err := q.version(ctx, name)
@@ -85,7 +84,13 @@ func (q *request) follow(ctx context.Context, name, last string, output *followe
 	}
 }
 
+// sendLimit is how long a browser may take for an event. One that does not read would
+// otherwise keep the daemon from ending.
+const sendLimit = 30 * time.Second
+
 func send(w http.ResponseWriter, control *http.ResponseController, kind, data string) error {
+	// A writer without deadlines is a test's.
+	_ = control.SetWriteDeadline(time.Now().Add(sendLimit))
 	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data); err != nil {
 		return err
 	}
