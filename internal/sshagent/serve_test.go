@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +168,9 @@ func TestUpstream(t *testing.T) {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(name + " is not installed")
 		}
+	}
+	if _, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil {
+		t.Skip("ssh-keygen needs a user with a name: ", err)
 	}
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
