@@ -30,6 +30,22 @@ type savedRun struct {
 	Ceiling []byte         `json:"ceiling"`
 }
 
+// read reads it from an image, and parses the policy in it.
+func (r *savedRun) read(image memory.Image) (*policy.Policy, error) {
+	data, err := image.Read(memory.Run)
+	if err != nil {
+		return nil, err
+	}
+	var found *policy.Policy
+	if err = json.Unmarshal(data, r); err == nil {
+		found, err = policy.Parse("the policy of "+r.Cell, r.Ceiling, policy.Options{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q cannot be read: %w", memory.ErrDamaged, memory.Run, err)
+	}
+	return found, nil
+}
+
 // savedMoment is a checkpoint with memory.
 type savedMoment struct {
 	savedRun
@@ -57,15 +73,10 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 		return m, err
 	}
 	m.image = e.Images().Image(m.at.ID)
-	data, err := m.image.Read(memory.Run)
-	if err == nil {
-		err = json.Unmarshal(data, &m.savedRun)
-	}
-	if err != nil {
+	if m.policy, err = m.read(m.image); err != nil {
 		return m, home.MemoryError(m.at.ID, err)
 	}
-	m.policy, err = policy.Parse("the policy of "+m.Cell, m.Ceiling, policy.Options{})
-	return m, err
+	return m, nil
 }
 
 // mayRead refuses memory of a cell that the caller may not know of. A fork has the files

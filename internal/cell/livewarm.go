@@ -197,8 +197,11 @@ func (e *Engine) dialWarm(ctx context.Context, cell string) (*supervise.Client, 
 // Eval runs code in the warm interpreter of a branch.
 func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult, error) {
 	client, err := e.dialWarm(ctx, req.Cell)
-	if api.CodeOf(err) == api.CodeNotStarted && !e.makesTemplates(req.Cell) {
+	switch {
+	case api.CodeOf(err) == api.CodeNotStarted && !e.makesTemplates(req.Cell):
 		return nil, noInterpreters(req.Cell, "run")
+	case pausedError(err) && !e.makesTemplates(req.Cell):
+		return nil, api.WithHint(noInterpreters(req.Cell, ""), api.CodeNotWarm, "after `forkcell resume "+req.Cell+"` forkcell exec runs a command in it")
 	}
 	if err != nil {
 		return nil, err

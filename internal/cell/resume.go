@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,18 +58,13 @@ func (e *Engine) pausedMoment(ctx context.Context, c store.Cell) (m pausedMoment
 	if err = m.image.Verify(ctx, m.pause.Image); err == nil {
 		err = e.signedPause(c)
 	}
-	var data []byte
 	if err == nil {
-		data, err = m.image.Read(memory.Run)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &m.savedRun)
+		m.policy, err = m.read(m.image)
 	}
 	if err != nil {
 		return m, pausedMemoryError(c, err)
 	}
-	m.policy, err = policy.Parse("the policy of "+m.Cell, m.Ceiling, policy.Options{})
-	return m, err
+	return m, nil
 }
 
 // signedPause checks that the signed log has the same pause of a cell as the database.

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -34,12 +33,9 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) 
 		return nil, err
 	}
 	var run savedRun
-	data, err := e.Images().Image(memory.Paused(p.RunID)).Read(memory.Run)
+	_, err = run.read(e.Images().Image(memory.Paused(p.RunID)))
 	if errors.Is(err, memory.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
 		return saved, nil // then no option is known, and none is given
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &run)
 	}
 	if err != nil {
 		return nil, pausedMemoryError(c, err)
