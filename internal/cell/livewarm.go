@@ -63,10 +63,31 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 		return api.WithDetails(err, l.host.LastOutput(shownLines))
 	}
 	l.host.SetStill()
+	if err := l.noteUncopied(template); err != nil {
+		return err
+	}
 	l.readyUS = since(begin)
 	failpoint.Hit("live.warm")
 	l.r.recordEvent(event.Config(event.Subject{Message: "its processes stand still, and can be copied"}, cellWarm))
 	return l.recordLive(func(rec *store.Run) { rec.Template, rec.Degraded = true, l.r.degraded })
+}
+
+// noteUncopied records the processes of a template that its branches do not have.
+func (l *liveRun) noteUncopied(t driver.Template) error {
+	const shown = 5
+	list, err := t.Uncopied()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	var names []string
+	for _, p := range list[:min(len(list), shown)] {
+		names = append(names, quote.Line(first(p.Args)))
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	l.r.degraded = append(l.r.degraded, "template: its branches do not have its other processes: "+strings.Join(names, ", "))
+	return nil
 }
 
 // lateError returns the error of a template that was not warm in time.

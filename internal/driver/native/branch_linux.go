@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,6 +128,29 @@ func (t *template) becomeWarm(ctx context.Context, w *warmProcess) error {
 	}
 	t.warm = w
 	return nil
+}
+
+// Uncopied implements driver.Template.
+func (t *template) Uncopied() ([]driver.Process, error) {
+	t.mu.RLock()
+	w := t.warm
+	t.mu.RUnlock()
+	list, err := t.Processes()
+	if err != nil || w == nil {
+		return nil, err
+	}
+	parents, needed := map[int]int{}, map[int]bool{}
+	warm := 0
+	for _, p := range list {
+		parents[p.PID] = p.PPID
+		if p.HostPID == w.pid {
+			warm = p.PID
+		}
+	}
+	for at := warm; at != 0 && !needed[at]; at = parents[at] {
+		needed[at] = true
+	}
+	return slices.DeleteFunc(list, func(p driver.Process) bool { return p.PID == 1 || needed[p.PID] }), nil
 }
 
 // isHeld reports whether the template was warm once: no command may run in it since

@@ -14,6 +14,7 @@ import ast
 import base64
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import io
@@ -87,8 +88,8 @@ def serve(main: Callable[[int], Any] | None = None) -> NoReturn:
     """
     if _VARIABLE not in os.environ:
         raise NotTemplateError(f"{_VARIABLE} is not set: start it with `forkcell start CELL --warm -- CMD`")
-    if threading.active_count() > 1:
-        names = ", ".join(t.name for t in threading.enumerate() if t is not threading.main_thread())
+    names = _other_threads()
+    if names:
         _Line(int(os.environ[_VARIABLE])).fail(f"a copy has no other threads than the one that forks, and these run: {names}")
         raise NotTemplateError(f"other threads run: {names}")
     line = _Line(int(os.environ.pop(_VARIABLE)))
@@ -105,6 +106,19 @@ def serve(main: Callable[[int], Any] | None = None) -> NoReturn:
             os.close(fd)
 
 
+def _other_threads() -> str:
+    """Returns the names of the threads of Python but for this one."""
+    named = [t.name for t in threading.enumerate() if t is not threading.current_thread()]
+    with open(os.memfd_create("forkcell"), "w+b") as dump:
+        # It also has threads that have not begun yet.
+        faulthandler.dump_traceback(dump, all_threads=True)
+        dump.seek(0)
+        unnamed = sum(line.startswith(b"Thread ") for line in dump) - len(named)
+    if unnamed > 0:
+        named.append(f"{unnamed} that the module _thread has started")
+    return ", ".join(named)
+
+
 class _Line:
     """Messages of JSON over a socket, each after its length."""
 
@@ -118,7 +132,8 @@ class _Line:
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         sent = self.socket.sendmsg([data], rights)
-        self.socket.sendall(data[sent:])
+        if sent < len(data):
+            self.socket.sendall(data[sent:])
 
     def fail(self, problem: str, step: str = "") -> None:
         self.send({"type": "failed", "step": step, "problem": problem})
