@@ -96,7 +96,7 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 	if err != nil {
 		return nil, nil, err
 	}
-	runner := native.New(native.Options{ProbeDir: home, Executable: program})
+	runner := native.New(native.Options{ProbeDir: home, Executable: program, TemplateProgram: firstprogram.Open})
 	cool, err := startCells(runner, mode)
 	if err != nil {
 		return nil, nil, err
@@ -134,7 +134,8 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 }
 
 // firstProgram returns the program of a mode's first processes, or nothing if it is this
-// one. It is worth its memory where many of them are started.
+// one. It is worth its memory where many of them are started: in a daemon, and for the
+// branches of a template.
 func firstProgram(mode Mode) (string, error) {
 	if mode != Serve {
 		return "", nil

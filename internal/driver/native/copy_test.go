@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -196,5 +200,42 @@ func TestReadyProcessesOfChangedHost(t *testing.T) {
 		if p.pid == c.(*child).pid || p.lives() {
 			t.Error("a process with the mounts of before is used")
 		}
+	}
+}
+
+// TestTemplateProgram: the first processes of a template and of its branches can execute
+// another program than those of other cells.
+func TestTemplateProgram(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.MemfdCreate("forkcell-test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "program")
+	defer f.Close()
+	if _, err := f.Write(self); err != nil {
+		t.Fatal(err)
+	}
+	// A process that is started gets other files as the first few.
+	high, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(high)
+	program := fmt.Sprintf("/proc/self/fd/%d", high)
+	w := newWarmTemplateOf(t, New(Options{TemplateProgram: func() (string, error) { return program, nil }}), warmCommand("serve()"), nil)
+	for _, pid := range []int{w.pid, w.branch(1).(*child).pid} {
+		if path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || !strings.HasPrefix(path, "/memfd:forkcell-test") {
+			t.Errorf("the program is %s, %v", path, err)
+		}
+	}
+	broken := New(Options{TemplateProgram: func() (string, error) { return "", unix.EIO }})
+	if _, err := startCommand(t.Context(), broken, warmCommand("serve()"), nil); !errors.Is(err, unix.EIO) {
+		t.Errorf("without its program: %v", err)
 	}
 }

@@ -21,6 +21,9 @@ import (
 type Options struct {
 	// Executable is the binary that imports package first; empty means this one.
 	Executable string
+	// TemplateProgram, if set, returns the same for a template and its branches. It is
+	// called when a template starts. Empty means Executable.
+	TemplateProgram func() (string, error)
 	// ForceLegacyMounts makes overlays by path with mount(2), as on kernels that
 	// cannot make them of descriptors.
 	ForceLegacyMounts bool

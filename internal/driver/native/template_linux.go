@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,13 +27,17 @@ type spawner struct {
 // startWithSpawner starts the first process of a template and its spawner. It returns
 // when nobody in the template can do anything to the spawner.
 func (n *Driver) startWithSpawner() (*process, *spawner, error) {
+	program, err := n.templateProgram()
+	if err != nil {
+		return nil, nil, fault.At("spawner", err)
+	}
 	c, childEnd, err := protocol.SocketPair()
 	if err != nil {
 		return nil, nil, fault.At("spawner", err)
 	}
 	defer childEnd.Close()
 	s := &spawner{conn: c, id: callerIdentity()}
-	p, err := startFirst(s.id, n.opt.Executable, n.opt.without, protocol.Mapped{Template: true}, int(childEnd.Fd()))
+	p, err := startFirst(s.id, program, n.opt.without, protocol.Mapped{Template: true}, int(childEnd.Fd()))
 	if err != nil {
 		_ = c.Close()
 		return nil, nil, err
@@ -45,6 +50,15 @@ func (n *Driver) startWithSpawner() (*process, *spawner, error) {
 		return nil, nil, err
 	}
 	return p, s, nil
+}
+
+// templateProgram returns the program of the first processes of templates and branches.
+func (n *Driver) templateProgram() (string, error) {
+	if n.opt.TemplateProgram == nil {
+		return n.opt.Executable, nil
+	}
+	program, err := n.opt.TemplateProgram()
+	return cmp.Or(program, n.opt.Executable), err
 }
 
 // whyNot returns the reason that a first process has given for its end, or err if
