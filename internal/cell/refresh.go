@@ -216,6 +216,9 @@ func (s *session) takeSource(ctx context.Context, src *openedSource, base store.
 			next.Source = applied.ID
 		}
 	}
+	if applied.ID == s.cell.Applied && next.ID == s.head.ID {
+		return nil // the cell has all of the source
+	}
 	s.cell.Applied = applied.ID
 	return s.moveHead(ctx, next, func(tx *store.Tx) error {
 		if applied.ID != base.ID {

@@ -276,6 +276,9 @@ func (r *agentRun) detached(started *agentsession.Started) error {
 	if err != nil {
 		return r.undo(started, err)
 	}
+	if !s.json {
+		return r.runsBehind(&api.AgentSession{Cell: started.Cell})
+	}
 	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 		info, err := agentsession.Show(ctx, e, started.Cell, s.now())
 		if err != nil {
