@@ -110,7 +110,7 @@ func TestAccept(t *testing.T) {
 	}
 	d.want(404, nil, "GET", "/v1/cells/no", nil)
 	for _, accept := range []string{
-		"*/*", "application/*", "application/json", "text/html, */*;q=0.1", "application/json;charset=utf-8", ";;;,,", ",", "a;b,c;d,", "text/html;level=1,*/*",
+		"*/*", "application/*", "application/json", "text/html, */*;q=0.1", "application/json;charset=utf-8", ";;;,,", ",", "a;b,c;d,", "json", "text/html;level=1,*/*",
 	} {
 		h := d.want(200, nil, "GET", "/v1/cells", nil, "Accept", accept)
 		if h.Get("Content-Type") != "application/json" {

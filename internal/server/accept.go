@@ -41,7 +41,7 @@ func negotiate(ctx huma.Context) error {
 func accepted(header []string) (wanted []string, some bool) {
 	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		kind, parameters, err := mime.ParseMediaType(part)
-		if err != nil {
+		if err != nil || !strings.Contains(kind, "/") {
 			continue
 		}
 		some = true
