@@ -75,6 +75,7 @@ test-browser: ## test the review pages in a real browser, Debian's Chromium; scr
 
 .PHONY: test-agents
 test-agents: build ## test sessions of the real agent programs, beside a stand-in of their services
+	@scripts/setup.sh agents
 	@scripts/agents.sh fetch
 	scripts/agents.sh test
 

@@ -24,6 +24,7 @@ test) needs='git:git ssh:openssh-client sshd:openssh-server openssl:openssl setf
 bench) needs='bwrap:bubblewrap rsync:rsync python3:python3' ;;
 sdk) needs='python3:python3 node:nodejs npm:npm /usr/bin/pytest:python3-pytest curl:curl
 	/usr/bin/psql:postgresql chromium:chromium,fonts-dejavu-core /usr/bin/chromedriver:chromium-driver' ;;
+agents) needs='git:git node:nodejs npm:npm ip:iproute2 unshare:util-linux' ;;
 browser) needs='chromium:chromium,fonts-dejavu-core' ;;
 *) needs='' ;;
 esac
