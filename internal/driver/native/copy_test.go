@@ -137,7 +137,7 @@ os.register_at_fork(before=look)
 serve()`))
 	var ready []*process
 	for i := range 3 {
-		ready = w.awaitReady()
+		ready = w.awaitReady(2)
 		// Its first process, the spawner and the warm one; two of each branch.
 		c, want := w.branch(i), fmt.Sprint(3+2*i+1)
 		if got := w.ask(c, "len(seen[-2])"); got != want {
@@ -149,7 +149,7 @@ serve()`))
 			}
 		}
 	}
-	ready = w.awaitReady()
+	ready = w.awaitReady(1)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
@@ -160,13 +160,14 @@ serve()`))
 	}
 }
 
-// awaitReady waits until first processes wait for branches.
-func (w warmTemplate) awaitReady() []*process {
+// awaitReady waits until so many first processes wait for branches.
+func (w warmTemplate) awaitReady(count int) []*process {
 	w.Helper()
 	limit, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	for limit.Err() == nil {
 		w.ready.mu.Lock()
+		w.ready.fill(count)
 		list := slices.Clone(w.ready.waiting)
 		w.ready.mu.Unlock()
 		var ready []*process
@@ -177,7 +178,7 @@ func (w warmTemplate) awaitReady() []*process {
 				ready = append(ready, s.proc)
 			}
 		}
-		if len(ready) == readyCount {
+		if len(ready) == count {
 			return ready
 		}
 		<-time.After(time.Millisecond)
@@ -191,7 +192,7 @@ func (w warmTemplate) awaitReady() []*process {
 func TestReadyProcessesOfChangedHost(t *testing.T) {
 	t.Parallel()
 	w := newWarmTemplate(t, warmCommand("serve()"))
-	ready := w.awaitReady()
+	ready := w.awaitReady(1)
 	w.ready.mu.Lock()
 	w.ready.changed = func() bool { return true }
 	w.ready.mu.Unlock()

@@ -21,9 +21,9 @@ type readyProcesses struct {
 	closed  bool // none may wait
 }
 
-// readyCount is how many processes wait between branches. Each takes the memory of a
-// small program.
-const readyCount = 2
+// readyCount is how many processes wait between branches. One that no branch takes is
+// ended before a copy is made, which waits until the kernel has taken its mounts apart.
+const readyCount = 1
 
 // readyDelay is how long after the last branch the next processes are started: they
 // would take the processors from the branch's first answer.
