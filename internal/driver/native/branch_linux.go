@@ -186,6 +186,13 @@ func (t *template) lose(ctx context.Context, why error) error {
 	return nil
 }
 
+// giveUp is lose for a caller who does not hold mu.
+func (t *template) giveUp(ctx context.Context, why error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lose(ctx, why)
+}
+
 // findWarm waits for the warm process.
 func (t *template) findWarm(ctx context.Context) (*warmProcess, error) {
 	var l *line

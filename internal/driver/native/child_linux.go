@@ -77,6 +77,9 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 		return err
 	}
 	if err := c.admit(j, allowed, p.Guard); err != nil {
+		if errors.Is(err, errForeignParent) {
+			err = errors.Join(err, c.template.giveUp(ctx, err))
+		}
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)

@@ -26,7 +26,7 @@ type copyCheck struct {
 // run returns the first thing that is not as it must be, or else the number that the
 // copy has in the template.
 func (k *copyCheck) run() (inside int, err error) {
-	for _, check := range []func() error{k.status, k.namespaces, k.directories, k.mappings, k.descriptors} {
+	for _, check := range []func() error{k.status, k.family, k.namespaces, k.directories, k.mappings, k.descriptors} {
 		if err := check(); err != nil {
 			return 0, err
 		}
@@ -71,6 +71,36 @@ func (k *copyCheck) status() error {
 	delete(want, "Seccomp_filters") // kernels before 5.9 do not count them
 	for name := range want {
 		return fmt.Errorf("%s is unknown", name)
+	}
+	return nil
+}
+
+// errForeignParent is the error of a copy whose end nobody would report, and which its cell
+// would wait for: its parent stands still.
+var errForeignParent = errors.New("its parent is not the first process of the template")
+
+// family checks that it is in a session of its own, so that it shares no process group
+// with the template, and that the cell has no other process yet. One that was forked
+// before it has joined would have the template's rights, and not stop with the template.
+func (k *copyCheck) family() error {
+	p, err := readStat(k.pid)
+	if err != nil {
+		return err
+	}
+	if p.parent != k.child.template.pid {
+		return errForeignParent
+	}
+	if p.session != k.pid {
+		return errors.New("it has no session of its own")
+	}
+	for _, pid := range []int{k.pid, k.child.pid} {
+		f, ok, err := familyOf(pid)
+		if err != nil {
+			return err
+		}
+		if !ok || len(f.children) > 0 {
+			return fmt.Errorf("the cell has other processes: %v", f.children)
+		}
 	}
 	return nil
 }

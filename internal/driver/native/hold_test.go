@@ -105,10 +105,11 @@ func TestTemplateIsLost(t *testing.T) {
 		changes []string
 		limit   time.Duration
 	}{
-		"silence":         {[]string{forked, `            order["number"] and threading.Event().wait()` + "\n" + forked}, 5 * time.Second},
-		"another message": {[]string{forked, `            line.send({"type": "forked" if order["number"] == 0 else "warm"})`}, 0},
-		"its end":         {[]string{handles, `        order["number"] and os._exit(0)` + "\n" + handles}, 0},
-		"a half message":  {[]string{forked, `            order["number"] and (line.socket.sendall(b"\x09\x00\x00\x00{"), os._exit(0))` + "\n" + forked}, 0},
+		"silence":                    {[]string{forked, `            order["number"] and threading.Event().wait()` + "\n" + forked}, 5 * time.Second},
+		"another message":            {[]string{forked, `            line.send({"type": "forked" if order["number"] == 0 else "warm"})`}, 0},
+		"its end":                    {[]string{handles, `        order["number"] and os._exit(0)` + "\n" + handles}, 0},
+		"a copy with another parent": {[]string{`        if os.fork() == 0:`, `        if os.fork() == 0 or order["number"] and threading.Event().wait():`, `        _, status = os.waitpid(middle, 0)`, `        status = 0 if order["number"] else os.waitpid(middle, 0)[1]`}, 0},
+		"a half message":             {[]string{forked, `            order["number"] and (line.socket.sendall(b"\x09\x00\x00\x00{"), os._exit(0))` + "\n" + forked}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

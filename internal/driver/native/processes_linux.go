@@ -19,9 +19,10 @@ import (
 // seenProcess is a process as the host's /proc shows it.
 type seenProcess struct {
 	driver.Process
-	parent int    // on the host
-	ticks  uint64 // when it started; see startTime
-	levels int    // of pid namespaces that it is in
+	parent  int    // on the host
+	session int    // on the host
+	ticks   uint64 // when it started; see startTime
+	levels  int    // of pid namespaces that it is in
 }
 
 // ticksPerSecond is the unit of times in /proc: the same on every Linux that Go
@@ -199,7 +200,7 @@ func parseStat(pid int, data []byte) (*seenProcess, error) {
 		n, _ := strconv.ParseInt(f[field-first], 10, 64)
 		return n
 	}
-	return &seenProcess{parent: int(number(4)), ticks: uint64(number(22)), Process: driver.Process{
+	return &seenProcess{parent: int(number(4)), session: int(number(6)), ticks: uint64(number(22)), Process: driver.Process{
 		HostPID: pid, State: f[0],
 		CPU: time.Duration(number(14)+number(15)) * time.Second / ticksPerSecond, RSS: number(rss) * int64(os.Getpagesize()),
 		Args: []string{"[" + string(data[open+1:end]) + "]"},
