@@ -122,6 +122,11 @@ func special(arch syscalls.Arch, o Options) map[uint32]block {
 			add(r, liveBlock(r))
 		}
 	}
+	if o.Held {
+		for _, r := range syscalls.HeldRules() {
+			add(r, denyBlock(r))
+		}
+	}
 	add(syscalls.Rule{Name: watched}, ret(unix.SECCOMP_RET_USER_NOTIF))
 	return all
 }

@@ -48,6 +48,9 @@ func denyBlock(r syscalls.Rule) block {
 		return load(argument(1), anyOf([]uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}, deny, allow))
 	case "socket", "socketpair":
 		return socketBlock(allow, deny)
+	case "fcntl":
+		return load(argument(1), branch(opEqual, unix.F_SETSIG,
+			load(argument(2), branch(opEqual, uint32(unix.SIGCONT), deny, allow)), allow))
 	case "renameat2":
 		return load(argument(4), branch(opAnyBit, unix.RENAME_WHITEOUT, deny, allow))
 	}

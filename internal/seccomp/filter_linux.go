@@ -48,11 +48,13 @@ type Options struct {
 	// Live is for a cell that writes to a directory of the host: see
 	// syscalls.LiveRules, of which Allow takes nothing out.
 	Live bool
+	// Held is for a template: see syscalls.HeldRules, of which Allow takes nothing out.
+	Held bool
 }
 
 // Build returns a filter. The one that most cells have is not assembled.
 func Build(arch syscalls.Arch, o Options) (Filter, error) {
-	ready := !o.Live
+	ready := !o.Live && !o.Held
 	for _, name := range o.Allow {
 		if !syscalls.Known(name) {
 			return Filter{}, fmt.Errorf("seccomp filter: %q: %w", name, ErrUnknownCall)

@@ -44,6 +44,7 @@ func TestEveryNumber(t *testing.T) {
 			{Notify: Denials, Allow: []string{"mount", "clone3", "socket", "clone", "mknod"}},
 			{Allow: []string{"read", "ioctl"}},
 			{Live: true},
+			{Held: true, Notify: Denials, Allow: []string{"timer_create", "setns"}},
 			{Live: true, Notify: Denials, Allow: []string{"mknodat", "renameat2", "chmod"}},
 		} {
 			t.Run(fmt.Sprint(arch, o), func(t *testing.T) {
@@ -54,7 +55,10 @@ func TestEveryNumber(t *testing.T) {
 					steps := checkNumber(t, program, arch, o, number)
 					name, _ := syscalls.Name(arch, int(number))
 					_, denied := syscalls.Denied(name)
-					if live := slices.ContainsFunc(syscalls.LiveRules(), func(r syscalls.Rule) bool { return r.Name == name }); denied || live && o.Live {
+					listed := func(list []syscalls.Rule) bool {
+						return slices.ContainsFunc(list, func(r syscalls.Rule) bool { return r.Name == name })
+					}
+					if denied || o.Live && listed(syscalls.LiveRules()) || o.Held && listed(syscalls.HeldRules()) {
 						checked = max(checked, steps)
 					} else {
 						free = max(free, steps)
@@ -107,6 +111,7 @@ func TestAnyExceptions(t *testing.T) {
 		o := Options{
 			Allow:  rapid.SliceOfN(rapid.SampledFrom(denied), 0, 70).Draw(t, "allow"),
 			Notify: rapid.SampledFrom([]Notify{0, Denials}).Draw(t, "notify"), Live: rapid.Bool().Draw(t, "live"),
+			Held: rapid.Bool().Draw(t, "held"),
 		}
 		program := build(t, arch, o).Program()
 		for range 50 {
@@ -264,6 +269,9 @@ func TestEveryPartlyDeniedCallIsChecked(t *testing.T) {
 	}
 	for _, r := range syscalls.LiveRules() {
 		all = append(all, checked{r, liveBlock(r)})
+	}
+	for _, r := range syscalls.HeldRules() {
+		all = append(all, checked{r, denyBlock(r)})
 	}
 	for _, c := range all {
 		r, b := c.rule, c.do

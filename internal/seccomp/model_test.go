@@ -42,6 +42,9 @@ func model(arch syscalls.Arch, o Options, c call) uint32 {
 	if live, ok := modelLive(name, c.args); o.Live && ok {
 		rule, denied = live, true
 	}
+	if held, ok := modelHeld(name, c.args); o.Held && ok {
+		rule, denied = held, true
+	}
 	if !denied {
 		return allowed
 	}
@@ -52,6 +55,17 @@ func model(arch syscalls.Arch, o Options, c call) uint32 {
 		return notified
 	}
 	return deniedEPERM
+}
+
+// modelHeld decides what a template is denied besides.
+func modelHeld(name string, args [6]uint64) (syscalls.Rule, bool) {
+	switch name {
+	case "timer_create":
+		return syscalls.Rule{Action: syscalls.ENOSYS}, true
+	case "fcntl":
+		return syscalls.Rule{}, uint32(args[1]) == 10 && uint32(args[2]) == 18
+	}
+	return syscalls.Rule{}, false
 }
 
 // modelLive decides what a cell is denied besides that writes to the host.
@@ -123,6 +137,8 @@ func interesting(name string) [][6]uint64 {
 		lists[0] = append(lists[0], 0, 17, 0x3d0f00, 0x01200011, 0x200, 0x400, 0x600, 0x7e020000)
 	case "personality":
 		lists[0] = []uint64{0, 1, 8, 0x20008, 0x40000, 0x40001, 0x400000, 0x40008, 0xffffffff, 0xfffffffe}
+	case "fcntl":
+		lists[1], lists[2] = []uint64{0, 1, 9, 10, 11, 1030}, []uint64{0, 17, 18, 19, 0xffffffff}
 	case "ioctl":
 		lists[1] = []uint64{0, 0x5401, 0x5411, 0x5412, 0x5413, 0x541b, 0x541c, 0x541d, 0x5422, 0x5423, 0x5424, 0x80045430, 0xffffffff}
 	case "chmod", "creat", "fchmod", "mknod":

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestDocument(t *testing.T) {
 func markdown() string {
 	var groups []string
 	members := map[string][]Rule{}
-	for _, r := range append(Rules(), LiveRules()...) {
+	for _, r := range slices.Concat(Rules(), LiveRules(), HeldRules()) {
 		if members[r.Group] == nil {
 			groups = append(groups, r.Group)
 		}

@@ -58,6 +58,11 @@ func Rules() []Rule { return slices.Clone(rules[:]) }
 // policy takes anything out of them. They are sorted by name.
 func LiveRules() []Rule { return slices.Clone(liveRules[:]) }
 
+// HeldRules returns what is denied besides in a template, which is stopped by a signal
+// while its branches are built: whatever makes the kernel send SIGCONT later. No policy
+// takes anything out of them. They are sorted by name.
+func HeldRules() []Rule { return slices.Clone(heldRules[:]) }
+
 // Arguments of the calls that are denied in part.
 const (
 	argsClone       = "flags with any CLONE_NEW*"
@@ -66,6 +71,7 @@ const (
 	argsIoctl       = "TIOCSTI, TIOCLINUX, TIOCSETD"
 	argsRename      = "RENAME_WHITEOUT, which leaves a device node behind"
 	argsMode        = "a mode with a set-user-id or set-group-id bit"
+	argsSetSignal   = "F_SETSIG with SIGCONT"
 	argsCreate      = "to make a file with a set-user-id or set-group-id bit"
 	argsSocket      = "any but AF_UNIX; AF_INET and AF_INET6 as stream (TCP, MPTCP) or datagram (UDP, ping); AF_NETLINK with NETLINK_ROUTE or NETLINK_AUDIT"
 )
@@ -86,6 +92,7 @@ const (
 	gHandles    = "file handles"
 	gDevices    = "device nodes"
 	gLive       = "directories of the host"
+	gHeld       = "templates"
 	gExecution  = "execution domain"
 	gTerminal   = "terminal"
 	gObsolete   = "obsolete"
@@ -103,6 +110,7 @@ const (
 	whySocket    = "families that bypass the egress path, reach the host, or load rarely used kernel code"
 	whyPorts     = "access to the machine's ports"
 	whyDevices   = "no state can hold one, and an overlay would treat it as a deleted file"
+	whyHeld      = "a process that was stopped could let itself go on"
 	whyLive      = "on the host, others could execute the file with the caller's rights"
 	whyGone      = "no longer used"
 )
@@ -170,6 +178,12 @@ var rules = [...]Rule{
 	{Name: "uselib", Group: gObsolete, Reason: whyGone, Rare: true},
 	{Name: "userfaultfd", Group: gMemory, Reason: "stops the kernel in the middle of its work", Rare: true},
 	{Name: "vhangup", Group: gTerminal, Reason: "ends the terminal of others", Rare: true},
+}
+
+// heldRules is sorted by name.
+var heldRules = [...]Rule{
+	{Name: "fcntl", Group: gHeld, Reason: whyHeld, Args: argsSetSignal},
+	{Name: "timer_create", Group: gHeld, Reason: whyHeld + "; callers fall back to alarm or setitimer", Action: ENOSYS},
 }
 
 // liveRules is sorted by name.

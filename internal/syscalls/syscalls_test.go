@@ -127,6 +127,21 @@ func TestLiveRules(t *testing.T) {
 	}
 }
 
+// TestHeldRules: they are sorted and known.
+func TestHeldRules(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, r := range HeldRules() {
+		if !Known(r.Name) || r.Reason == "" || r.Rare {
+			t.Errorf("%+v", r)
+		}
+		names = append(names, r.Name)
+	}
+	if diff := cmp.Diff([]string{"fcntl", "timer_create"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestDenySet holds the promise of the policy language, group by group.
 func TestDenySet(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,21 @@ ctypes.CDLL(None).pthread_exit(None)
 while "Z" not in [open("/proc/%s/stat" % n).read().rpartition(")")[2].split()[0] for n in os.listdir("/proc") if n.isdigit()]:
     pass
 `,
+		// The kernel sends the signal of a timer, or of input, also to a process that is
+		// stopped.
+		"a timer": `
+event = struct.pack("<QiI48x", 0, signal.SIGCONT, 0)
+if ctypes.CDLL(None).timer_create(time.CLOCK_MONOTONIC, event, ctypes.create_string_buffer(8)) == 0:
+    sys.exit("a timer could let it go on")
+`,
+		"input": `
+try:
+    fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGCONT)
+except PermissionError:
+    fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGUSR1)
+else:
+    sys.exit("input could let it go on")
+`,
 		// It is in no list of processes for long.
 		"chains of processes": `
 for _ in range(4):
@@ -84,7 +99,7 @@ for _ in range(4):
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWarmTemplate(t, warmCommand("import subprocess, sys\n"+script+"serve()"))
+			w := newWarmTemplate(t, warmCommand("import ctypes, fcntl, signal, struct, subprocess, sys, time\n"+script+"serve()"))
 			first := w.standsStill()
 			for i := range 3 {
 				w.branch(i)

@@ -88,6 +88,7 @@ func newFilter(p protocol.Guard, w protocol.Without) (seccomp.Filter, error) {
 	}
 	return seccomp.Build(arch, seccomp.Options{
 		Allow: allow, Notify: notices(p), Live: p.Live && !w.Has(control.LiveCalls),
+		Held: p.Template,
 	})
 }
 
