@@ -85,7 +85,7 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 	if err != nil {
 		return nil, err
 	}
-	t.helper = t.spawner.self
+	t.helper, t.signals = t.spawner.self, t.signalCommand
 	go func() {
 		<-t.gone
 		t.life.end()

@@ -46,6 +46,8 @@ type Cell struct {
 	copies map[int]copied
 	// warmSocket gets the connection to a command with Command.Warm.
 	warmSocket chan int
+	// signals, if it is set, sends the signals of commands.
+	signals func(*execution, unix.Signal)
 	// packages hears of package managers, and asked passes the reports about them; both
 	// are nil without.
 	packages *driver.Packages

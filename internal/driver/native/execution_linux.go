@@ -93,6 +93,15 @@ func (e *execution) kill() {
 }
 
 func (e *execution) signal(sig unix.Signal) {
+	if send := e.cell.signals; send != nil {
+		send(e, sig)
+		return
+	}
+	e.order(sig)
+}
+
+// order has the first process send a signal, and does not wait for it.
+func (e *execution) order(sig unix.Signal) {
 	// A cell that is gone needs no signal.
 	_ = e.cell.conn.Write(&protocol.Order{Signal: int(sig), To: e.id})
 }

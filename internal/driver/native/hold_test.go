@@ -111,6 +111,65 @@ for _ in range(4):
 	}
 }
 
+// TestSignalsToATemplate: no signal to a command lets a template go on that is warm.
+func TestSignalsToATemplate(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	tmpl, err := New(Options{}).startTemplate(t.Context(), driver.Spec{ID: "template", Template: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tmpl.Close() })
+	// Its child is in a group that has no other parent.
+	parent := driver.Command{Workdir: "/", Env: []string{"PATH=/usr/bin"}, Args: []string{interpreter, "-c", `
+import os, signal
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.write(1, b"begun")
+while True:
+    pass`}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun, signals, ended := make(chan struct{}), make(chan os.Signal), make(chan driver.Outcome)
+	go func() {
+		o, _ := tmpl.Exec(ctx, parent, driver.Stdio{Out: writerFunc(sync.OnceFunc(func() { close(begun) })), Signals: signals})
+		ended <- o
+	}()
+	<-begun
+	go func() { _, _ = tmpl.Exec(t.Context(), warmCommand("serve()"), driver.Stdio{}) }()
+	if err := tmpl.AwaitWarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := warmTemplate{t, tmpl}
+	signals <- unix.SIGCONT
+	signals <- unix.SIGWINCH // the first one has been sent
+	if f, err := tmpl.Open("/etc/passwd"); err == nil {
+		_ = f.Close() // the first process has read what was sent before
+	} else {
+		t.Error(err)
+	}
+	if still := w.standsStill(); len(still) != 3 {
+		t.Errorf("after SIGCONT: %v", still)
+	}
+	if all, err := tmpl.Terminate(time.Minute); all || err != nil {
+		t.Error(all, err)
+	}
+	if still := w.standsStill(); len(still) != 3 {
+		t.Errorf("after Terminate: %v", still)
+	}
+	cancel()
+	if o := <-ended; !o.Killed {
+		t.Errorf("%+v", o)
+	}
+	if still := w.standsStill(); len(still) != 2 {
+		t.Errorf("after the end of a command: %v", still)
+	}
+	if c := w.branch(0); w.ask(c, "1 + 1") != "2" {
+		t.Error("no branch can be made")
+	}
+}
+
 // TestTemplateIsLost: a template whose warm process does not keep to the protocol is
 // ended. Its branches live on, and nothing can be executed beside them.
 func TestTemplateIsLost(t *testing.T) {

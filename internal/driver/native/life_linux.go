@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/fault"
@@ -74,6 +77,51 @@ func (t *template) begin(ctx context.Context, cmd driver.Command, stdio driver.S
 		return nil, fault.At("exec", errors.Join(driver.ErrHeld, t.lost))
 	}
 	return t.Cell.begin(ctx, cmd, stdio)
+}
+
+// signalCommand sends a signal to a command. SIGCONT is left out: it could arrive when
+// the template stands still.
+func (t *template) signalCommand(e *execution, sig unix.Signal) {
+	switch sig {
+	case unix.SIGCONT:
+	case unix.SIGKILL:
+		t.killCommand(e)
+	default:
+		e.order(sig)
+	}
+}
+
+// killCommand kills a command, and stops the template again if it stood still: the
+// kernel lets the stopped processes go on whose group has lost its last parent.
+func (t *template) killCommand(e *execution) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ready.drain()
+	e.order(unix.SIGKILL)
+	select {
+	case a, ok := <-e.reports:
+		if ok {
+			e.reports <- a // for serve
+		}
+	case <-time.After(stopLimit):
+	}
+	if t.warm == nil {
+		return
+	}
+	if err := t.hold(context.Background()); err != nil {
+		_ = t.lose(context.Background(), err) // else its first process was killed
+	}
+}
+
+// Terminate implements driver.Cell. The processes of a warm template cannot end by
+// themselves.
+func (t *template) Terminate(limit time.Duration) (bool, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.isHeld() {
+		return false, nil
+	}
+	return t.Cell.Terminate(limit)
 }
 
 // Freeze implements driver.Cell: a template that is warm stands still.
