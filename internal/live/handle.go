@@ -121,7 +121,7 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 	if c.Main {
 		keyboard = api.KeyboardShare
 	}
-	a, err := ses.attach(func() { _ = conn.Close() }, keyboard)
+	a, err := ses.attach(func() { _ = conn.Close() }, keyboard, nil)
 	if err != nil {
 		s.unpromise()
 		return err
@@ -145,7 +145,12 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 	if err != nil {
 		return err
 	}
-	a, err := ses.attach(func() { _ = conn.Close() }, req.Keyboard)
+	typed := func(bytes int) {
+		if s.opt.Typed != nil {
+			s.opt.Typed(ses.info.ID, bytes)
+		}
+	}
+	a, err := ses.attach(func() { _ = conn.Close() }, req.Keyboard, typed)
 	if err != nil {
 		return err
 	}
@@ -156,9 +161,6 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 		s.opt.Attached(ses.info.ID)
 	}
 	s.converse(conn, f, ses, a)
-	if n := ses.typedBy(a); s.opt.Typed != nil && n > 0 {
-		s.opt.Typed(ses.info.ID, n)
-	}
 	return nil
 }
 

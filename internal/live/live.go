@@ -64,6 +64,9 @@ type Streams struct {
 	// goes to Out. A client may leave them nil to discard it. A writer that
 	// fails closes the stream: the command then gets a broken pipe.
 	Out, Err io.Writer
+	// Ended is for a Host, which calls it when the command has ended, before it records
+	// that or tells anybody.
+	Ended func()
 }
 
 // Command describes a command to start.

@@ -3,9 +3,12 @@ package live
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // Output that a client has refused does not keep the exit from it, however much
@@ -13,7 +16,7 @@ import (
 func TestRefusedOutputIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := newSession(Command{Args: []string{"x"}}, Options{}.withDefaults())
-	a, err := s.attach(func() {}, "")
+	a, err := s.attach(func() {}, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,5 +62,31 @@ func TestKeptArgs(t *testing.T) {
 		if _, err := appendMessage(nil, kindStarted, started{Session: newSessionMessage(Session{ID: "x", Args: kept})}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTypedIsReportedOnce: what a client types is reported when the command has ended,
+// also if the client is still there, and not again when it leaves.
+func TestTypedIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	s := newSession(Command{Stdin: true}, Options{}.withDefaults())
+	var reported []int
+	a, err := s.attach(func() {}, api.KeyboardSend, func(bytes int) { reported = append(reported, bytes) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"bye", "\r"} {
+		if err := s.feed(a, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.streams(Command{}).Ended()
+	if !slices.Equal(reported, []int{4}) {
+		t.Errorf("at the end of the command: %v", reported)
+	}
+	s.end(Exit{})
+	s.leave(a)
+	if len(reported) != 1 {
+		t.Errorf("after the client has left: %v", reported)
 	}
 }

@@ -37,8 +37,9 @@ type Options struct {
 	// StallLimit is how long one client of a session may block its other
 	// clients (10 s).
 	StallLimit time.Duration
-	// Attached, if set, is called when a client has joined a command, and Typed when one
-	// has left that typed besides those who share the keyboard.
+	// Attached, if set, is called when a client has joined a command. Typed, if set, is
+	// called when a client that typed besides those who share the keyboard has left, or
+	// the command has ended.
 	Attached func(session string)
 	Typed    func(session string, bytes int)
 }

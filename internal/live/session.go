@@ -51,14 +51,17 @@ type session struct {
 
 // attachment is one client of a session.
 type attachment struct {
-	drop    func() // ends its connection; does not wait
-	pos     uint64 // the next byte of output to send
-	window  int    // how much more it may send
-	credit  int    // read by the command, but not granted again yet
-	noOut   bool   // takes no more of stdout
-	noErr   bool
-	shares  bool // types only if it is the first of those that share the keyboard
-	typed   int  // bytes of its input that were for the command
+	drop   func() // ends its connection; does not wait
+	pos    uint64 // the next byte of output to send
+	window int    // how much more it may send
+	credit int    // read by the command, but not granted again yet
+	noOut  bool   // takes no more of stdout
+	noErr  bool
+	shares bool // types only if it is the first of those that share the keyboard
+	typed  int  // bytes of its input that were for the command
+	// report is called once with typed, if the client does not share the keyboard. It is
+	// nil for the client that has started the command.
+	report  func(bytes int)
 	gone    bool
 	failure error // to be sent before the connection ends
 }
@@ -93,7 +96,7 @@ func keepArgs(args []string) (kept []string, cut bool) {
 
 // streams returns the command's streams for the Host.
 func (s *session) streams(c Command) Streams {
-	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}}
+	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}, Ended: s.reportTyped}
 	if c.Stdin {
 		st.In = typing{s}
 	}
@@ -235,14 +238,22 @@ func (s *session) feed(a *attachment, p []byte) error {
 	return nil
 }
 
-// typedBy returns how many bytes a client typed that does not share the keyboard.
-func (s *session) typedBy(a *attachment) int {
+// reportTyped reports what clients have typed that do not share the keyboard, before
+// anybody is told that the command has ended.
+func (s *session) reportTyped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.shares {
-		return 0
+	for _, a := range s.clients {
+		a.reportTyped()
 	}
-	return a.typed
+}
+
+// reportTyped reports what the client has typed. The caller holds the session's lock.
+func (a *attachment) reportTyped() {
+	if a.report != nil && a.typed > 0 && !a.shares {
+		a.report(a.typed)
+		a.report = nil
+	}
 }
 
 func (s *session) closeInput(a *attachment) {
@@ -283,14 +294,15 @@ func (s *session) refuse(a *attachment, stream kind) {
 	s.changed.Broadcast()
 }
 
-// attach adds a client, which begins with the oldest output that is kept.
-func (s *session) attach(drop func(), keyboard api.Keyboard) (*attachment, error) {
+// attach adds a client, which begins with the oldest output that is kept. typed, if not
+// nil, is told how much it typed.
+func (s *session) attach(drop func(), keyboard api.Keyboard, typed func(bytes int)) (*attachment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.clients) == maxAttached {
 		return nil, &api.Error{Kind: api.Busy, Code: api.CodeTooMany, Message: "too many clients are attached to this command"}
 	}
-	a := &attachment{drop: drop, pos: s.out.start, window: window, shares: keyboard == api.KeyboardShare || keyboard == api.KeyboardTake}
+	a := &attachment{drop: drop, report: typed, pos: s.out.start, window: window, shares: keyboard == api.KeyboardShare || keyboard == api.KeyboardTake}
 	if keyboard == api.KeyboardTake {
 		s.clients = slices.Insert(s.clients, 0, a)
 	} else {
@@ -316,6 +328,7 @@ func (s *session) leave(a *attachment) {
 
 func (s *session) remove(a *attachment) {
 	a.gone = true
+	a.reportTyped()
 	for i, c := range s.clients {
 		if c == a {
 			s.clients = append(s.clients[:i], s.clients[i+1:]...)

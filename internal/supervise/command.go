@@ -48,7 +48,13 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	if !carries {
 		stdio.Out, stdio.Err, finish = h.tap(streams, c.Env)
 	}
-	x, err := h.launch(ctx, cmd, h.Recordable(c.Args), stdio, finish)
+	ended := func() {
+		finish()
+		if streams.Ended != nil {
+			streams.Ended()
+		}
+	}
+	x, err := h.launch(ctx, cmd, h.Recordable(c.Args), stdio, ended)
 	if err != nil {
 		return nil, err
 	}

@@ -290,6 +290,30 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestEndedBeforeTheExit: what is known of a command's clients is in the journal before its
+// exit, after which the journal may be closed.
+func TestEndedBeforeTheExit(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	atEnd := -1
+	p, err := s.Exec(t.Context(), live.Command{Args: []string{"print"}}, live.Streams{Out: io.Discard, Ended: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		atEnd = s.events
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	s.mu.Lock()
+	if atEnd != s.events-1 {
+		t.Errorf("told after %d of %d events", atEnd, s.events)
+	}
+	s.mu.Unlock()
+	s.stop()
+	s.finish(t, Interrupted)
+}
+
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	h := NewHost(Config{MountAt: "/project", Workdir: "/project/sub", User: 1000, UserName: "sandbox", Env: []string{"A=1", "B=2"}})
