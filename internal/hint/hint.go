@@ -29,7 +29,8 @@ type Words []Operation
 
 var (
 	command = regexp.MustCompile("`forkcell ([^`]*)`")
-	flag    = regexp.MustCompile(`(^|[^\w-])--([a-z][a-z-]*[a-z])`)
+	// A file may be called --force: what is in a path or in quotes is no flag.
+	flag = regexp.MustCompile("(^|[\\s`(|])--([a-z][a-z-]*[a-z])")
 )
 
 // Hint returns a hint in the words of the caller.

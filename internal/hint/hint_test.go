@@ -46,6 +46,8 @@ func TestHint(t *testing.T) {
 		// Flags outside of a command are fields.
 		{"give --on-conflict ours|theirs, --force or --home", "give on_conflict ours|theirs, force or --home"},
 		{"`--force`; --credential token=SOURCE", "`force`; credentials token=SOURCE"},
+		{"(--force)", "(force)"},
+		{"dir/--force and \"--force  a\" are files", "dir/--force and \"--force  a\" are files"},
 		{"a--force, ---force and --forced stay", "a--force, ---force and --forced stay"},
 	} {
 		if got := words().Hint(c.hint); got != c.want {
