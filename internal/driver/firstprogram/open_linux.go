@@ -49,7 +49,11 @@ func seal(program []byte) (fd int, err error) {
 		return -1, fmt.Errorf("memory file: %w", err)
 	}
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(low), unix.F_ADD_SEALS, seals); err != nil {
+	_, err = unix.FcntlInt(uintptr(low), unix.F_ADD_SEALS, seals|unix.F_SEAL_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 its mode cannot be sealed
+		_, err = unix.FcntlInt(uintptr(low), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
 		return -1, fmt.Errorf("seal memory file: %w", err)
 	}
 	if fd, err = unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, lowest); err != nil {

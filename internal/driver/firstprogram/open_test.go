@@ -31,6 +31,11 @@ func TestCell(t *testing.T) {
 	if err := unix.Ftruncate(fd, 0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("truncate: %v", err)
 	}
+	if sealsMode(t) {
+		if err := unix.Fchmod(fd, 0); !errors.Is(err, unix.EPERM) {
+			t.Errorf("change of mode: %v", err)
+		}
+	}
 	n := native.New(native.Options{Executable: pathOf(fd)})
 	for _, waiting := range []int{0, 1} {
 		end, err := n.Keep(waiting)
@@ -47,6 +52,18 @@ func TestCell(t *testing.T) {
 			t.Fatalf("%+v, %v, %q", got, err, out.String())
 		}
 	}
+}
+
+// sealsMode reports whether the kernel can seal the mode of a file in memory.
+func sealsMode(t *testing.T) bool {
+	t.Helper()
+	fd, err := unix.MemfdCreate("forkcell-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_EXEC)
+	return err == nil
 }
 
 // TestOpenWithout: a program that was built without it has none.
