@@ -204,6 +204,23 @@ func TestReadyProcessesOfChangedHost(t *testing.T) {
 	}
 }
 
+// TestAbandonedProcess: a first process that cannot be watched has ended before the
+// template may run.
+func TestAbandonedProcess(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand("serve()"))
+	for range 5 {
+		p, err := w.spawner.start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.abandon()
+		if s, err := readStat(p.pid); err == nil && !strings.Contains(dead, s.State) {
+			t.Errorf("it lives: %s", s.State)
+		}
+	}
+}
+
 // TestTemplateProgram: the first processes of a template and of its branches can execute
 // another program than those of other cells.
 func TestTemplateProgram(t *testing.T) {

@@ -210,9 +210,16 @@ func pollNow(fd int, events int16) (int16, error) {
 	}
 }
 
-// abandon ends a process that could not be adopted.
+// abandon ends a process that could not be adopted, and returns when it is gone: it sees
+// the host's files.
 func (p *process) abandon() {
 	p.kill()
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, -1)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
 	_ = unix.Close(p.pidfd)
 	_ = p.conn.Close()
 }
