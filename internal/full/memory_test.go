@@ -150,7 +150,7 @@ func TestGvisorMemoryRights(t *testing.T) {
 	d := newRemote(t, api.ServeOptions{})
 	d.saved("demo", api.RunSettings{AllowDegraded: true})
 	run := d.token(api.TokenBody{Name: "run", Scopes: []string{"run"}})
-	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/branch", api.BranchBody{From: "warm"}); !strings.Contains(p.Detail, "--allow-degraded") {
+	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/branch", api.BranchBody{From: "warm"}); !strings.Contains(p.Detail, "allow_degraded") {
 		t.Errorf("%+v", p)
 	}
 	admin := d.token(api.TokenBody{Name: "admin", Scopes: []string{"admin"}})
