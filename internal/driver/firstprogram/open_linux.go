@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,8 @@ import (
 
 // Open puts the program into a file in memory that cannot be changed, and returns the
 // path by which a child of this process executes it. The file is there until this process
-// ends. The path is empty if this build has no such program, or if the kernel executes no
-// files in memory: then the caller's own program serves.
+// ends. The path is empty if this build has no such program, or if the kernel or a security
+// module executes no files in memory: then the caller's own program serves.
 func Open() (path string, err error) {
 	if len(content) == 0 {
 		return "", nil
@@ -24,7 +25,17 @@ func Open() (path string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("program of first processes: %w", err)
 	}
-	return pathOf(fd), nil
+	if path = pathOf(fd); !executes(path) {
+		return "", unix.Close(fd)
+	}
+	return path, nil
+}
+
+// executes reports whether a program can be executed. Without a plan, it ends at once.
+func executes(path string) bool {
+	err := exec.Command(path).Run()
+	_, ended := errors.AsType[*exec.ExitError](err)
+	return ended || err == nil
 }
 
 func pathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -66,6 +66,24 @@ func sealsMode(t *testing.T) bool {
 	return err == nil
 }
 
+// TestExecutes: a program that cannot be executed is not used, one that fails is.
+func TestExecutes(t *testing.T) {
+	program, err := os.ReadFile("/bin/false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{string(program): true, "no program": false} {
+		fd, err := seal([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := executes(pathOf(fd)); got != want {
+			t.Errorf("%.10q: %v", text, got)
+		}
+		_ = unix.Close(fd)
+	}
+}
+
 // TestOpenWithout: a program that was built without it has none.
 func TestOpenWithout(t *testing.T) {
 	if path, err := Open(); len(content) == 0 && (path != "" || err != nil) {
