@@ -1,16 +1,18 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/api"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -129,5 +131,31 @@ func TestProcessesAreOneDocument(t *testing.T) {
 	t.Parallel()
 	if _, stdout, _ := call(t, &fakeEngine{}, "ps", "a", "--json"); stdout != `{"cell":"a","processes":[]}`+"\n" {
 		t.Errorf("%q", stdout)
+	}
+}
+
+// interruptedStop cannot stop a cell, and is interrupted meanwhile.
+type interruptedStop struct {
+	fakeEngine
+	interrupt context.CancelFunc
+}
+
+func (e *interruptedStop) Stop(context.Context, api.StopRequest) (*api.RunResult, error) {
+	e.interrupt()
+	return nil, api.Refusef(api.CodeNotStarted, "", "cell a is not live")
+}
+
+// TestStopInterrupted: what failed before an interrupt is said.
+func TestStopInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	e := &interruptedStop{interrupt: interrupt}
+	open := func(string, Mode, caller.Caller) (Engine, func() error, error) {
+		return e, func() error { return nil }, nil
+	}
+	var out, errs bytes.Buffer
+	code := Main(ctx, []string{"stop", "a", "b"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, open, Programs{}, "v0-test")
+	if code != exitRefused || !strings.Contains(errs.String(), "cell a is not live") {
+		t.Errorf("exit %d, %s", code, errs.String())
 	}
 }

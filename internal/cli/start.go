@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ or restored.`,
 			var failed error
 			for _, name := range args {
 				if ctx.Err() != nil {
-					return ctx.Err()
+					return cmp.Or(failed, ctx.Err())
 				}
 				err := runStop(ctx, s, e, api.StopRequest{Cell: name, Grace: time.Duration(grace)})
 				if failed == nil {
