@@ -122,8 +122,11 @@ var errSharedThread = errors.New("it needs a mount namespace")
 func (n *Driver) attachHere(p *hostPlan) (*attached, error) {
 	a := newAttached()
 	runtime.LockOSThread()
-	err := n.attach(p, &maker{shared: true, without: n.opt.without, out: a, empty: -1})
-	if !isOneself() {
+	before, err := capabilitySets()
+	if err == nil {
+		err = n.attach(p, &maker{shared: true, without: n.opt.without, out: a, empty: -1})
+	}
+	if after, failed := capabilitySets(); failed != nil || after != before || !isOneself() {
 		// The thread stays locked, and ends with the goroutine.
 		return a.orError(errors.Join(err, errors.New("the credentials of a thread could not be restored")))
 	}
