@@ -1,21 +1,17 @@
 package publish
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -99,85 +95,6 @@ func (s *scratch) listBase(ctx context.Context, commit string, changes []Change)
 		return nil
 	})
 	return b, err
-}
-
-// links follows the control files among the links of a commit or tree.
-func (s *scratch) links(ctx context.Context, tree string) (*leftout.Linked, error) {
-	blobs := map[string]string{}
-	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
-		head, name, _ := strings.Cut(line, "\t")
-		if fields := strings.Fields(head); len(fields) == 3 && fields[0] == modeLink {
-			blobs[name] = fields[2]
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	targets, err := s.targets(ctx, slices.Collect(maps.Values(blobs)))
-	if err != nil {
-		return nil, err
-	}
-	return leftout.NewLinked("", slices.Sorted(maps.Keys(blobs)), func(path string) (string, error) { return targets[blobs[path]], nil })
-}
-
-// maxTarget is longer than the target of any link that the kernel makes.
-const maxTarget = 4096
-
-// targets reads the targets of links, by the ids of their blobs. Longer ones than the
-// kernel makes lead nowhere.
-func (s *scratch) targets(ctx context.Context, ids []string) (map[string]string, error) {
-	if len(ids) == 0 {
-		return map[string]string{}, nil
-	}
-	c := s.in("cat-file", "--batch")
-	c.stdin = strings.NewReader(strings.Join(ids, "\n") + "\n")
-	from, to := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := s.git.stream(ctx, c, to)
-		_ = to.CloseWithError(err)
-		ended <- err
-	}()
-	targets, err := readTargets(bufio.NewReader(from))
-	_ = from.Close()
-	if failed := <-ended; err == nil {
-		err = failed
-	}
-	return targets, err
-}
-
-// readTargets reads what git cat-file --batch prints: for each blob a line with its id,
-// kind and size, its bytes, and a newline.
-func readTargets(r *bufio.Reader) (map[string]string, error) {
-	targets := map[string]string{}
-	for {
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) && line == "" {
-			return targets, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var id, kind string
-		var size int64
-		if _, err := fmt.Sscanf(line, "%s %s %d\n", &id, &kind, &size); err != nil || kind != "blob" || size < 0 {
-			return nil, errors.New("git cat-file: unexpected output")
-		}
-		var target strings.Builder
-		if size > maxTarget {
-			_, err = io.CopyN(io.Discard, r, size)
-		} else {
-			_, err = io.CopyN(&target, r, size)
-		}
-		if err == nil {
-			_, err = r.Discard(1)
-		}
-		if err != nil {
-			return nil, err
-		}
-		targets[id] = target.String()
-	}
 }
 
 // entries runs git and calls fn with each part of its output that ends in NUL.
