@@ -18,7 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/terminal"
+	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
 // A page of the guide is a test: each of its console blocks is typed into one
@@ -195,10 +196,10 @@ func newReader(t *testing.T, registry bool) *reader {
 		"GIT_CONFIG_NOSYSTEM=1", "TMPDIR="+r.dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = slave, slave, slave, []*os.File{commands}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}))
+	must(t, terminaltest.Size(slave, 50, 200))
 	must(t, cmd.Start())
 	_, _ = slave.Close(), commands.Close()
-	go func() { _, _ = io.Copy(r.screen, master) }()
+	go func() { _, _ = io.Copy(r.screen, terminal.Output(master)) }()
 	t.Cleanup(func() {
 		_ = feed.Close()
 		_ = cmd.Process.Kill()

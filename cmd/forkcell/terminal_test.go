@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/terminal"
+	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
 // seat is the program with a terminal that a person uses.
@@ -81,7 +81,7 @@ func sit(t *testing.T, script string) *seat {
 		t.Fatal(err)
 	}
 	_ = slave.Close()
-	go func() { _, _ = io.Copy(s, master) }()
+	go func() { _, _ = io.Copy(s, terminal.Output(master)) }()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
 		_ = master.Close()
@@ -99,26 +99,7 @@ func (s *seat) command(script string) *exec.Cmd {
 
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := master.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := 0
-	if err := raw.Control(func(fd uintptr) {
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	master, slave, err := terminaltest.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

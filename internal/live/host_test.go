@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,10 +18,9 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/terminal"
+	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
 // realHost runs real processes and real terminals, without a cell.
@@ -108,34 +106,21 @@ func (p *realProcess) startPipes(st live.Streams) error {
 }
 
 func (p *realProcess) startTerminal(c live.Command, st live.Streams) error {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return err
-	}
-	p.terminal = master
-	n := 0
-	if err := p.ioctl(func(fd int) (err error) {
-		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
-			n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := p.Resize(c.Size); err != nil {
-		return err
-	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	master, slave, err := terminaltest.Open()
 	if err != nil {
 		return err
 	}
 	defer slave.Close()
+	p.terminal = master
+	if err := p.Resize(c.Size); err != nil {
+		return err
+	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	p.copied.Go(func() { _, _ = io.Copy(st.Out, master) })
+	p.copied.Go(func() { _, _ = io.Copy(st.Out, terminal.Output(master)) })
 	if st.In != nil {
 		go func() {
 			if _, err := io.Copy(master, st.In); err == nil {
@@ -144,18 +129,6 @@ func (p *realProcess) startTerminal(c live.Command, st live.Streams) error {
 		}()
 	}
 	return nil
-}
-
-func (p *realProcess) ioctl(do func(fd int) error) error {
-	raw, err := p.terminal.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ioctlErr error
-	if err := raw.Control(func(fd uintptr) { ioctlErr = do(int(fd)) }); err != nil {
-		return err
-	}
-	return ioctlErr
 }
 
 func (p *realProcess) ID() string { return p.id }
@@ -184,9 +157,7 @@ func (p *realProcess) Resize(size api.WindowSize) error {
 	if p.terminal == nil {
 		return errors.New("no terminal")
 	}
-	return p.ioctl(func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
-	})
+	return terminaltest.Size(p.terminal, size.Rows, size.Cols)
 }
 
 // fixture is a server in this process.

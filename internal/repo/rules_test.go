@@ -49,8 +49,8 @@ func layers() [][]string {
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/rights"},
 		{"internal/tree"},
-		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "docs"},
+		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent", "internal/terminal/terminaltest"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "internal/terminal", "docs"},
 	}
 }
 
@@ -63,12 +63,12 @@ func exceptions() []exception {
 			[]string{"internal/mount", "internal/driver/fault", "internal/driver/packages"},
 			"the contract is data: it knows no driver",
 		},
-		{"internal/driver/drivertest", []string{"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
+		{"internal/driver/drivertest", []string{"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls", "internal/terminal", "internal/terminal/terminaltest"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
 		{
 			"internal/driver/native",
 			[]string{
 				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
-				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls", "internal/terminal",
 			},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
@@ -77,7 +77,7 @@ func exceptions() []exception {
 			[]string{
 				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/gvisor/frames", "internal/driver/gvisor/minder",
 				"internal/driver/native", "internal/driver/native/cellinit", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn",
-				"internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls", "internal/terminal",
 			},
 			"a guest is in a cell of the native driver: no trees, policies, receipts or databases",
 		},
@@ -85,7 +85,7 @@ func exceptions() []exception {
 			"internal/driver/gvisor/minder",
 			[]string{
 				"internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/gvisor/frames", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
-				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls", "internal/terminal",
 			},
 			"it is the first process of a guest: it knows neither the contract nor the side of the host",
 		},
@@ -94,7 +94,7 @@ func exceptions() []exception {
 			"internal/driver/native/cellinit",
 			[]string{
 				"internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone",
-				"internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls", "internal/terminal",
 			},
 			"it is initialised at every start of a cell: it knows neither the contract nor the side of the host",
 		},

@@ -24,6 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/terminal"
+	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
 // plain is a driver that runs processes of the host as they are. It shows that the
@@ -501,36 +503,22 @@ func (s *plainStreams) copy(to io.Writer, from *os.File) {
 	}
 	s.outside = append(s.outside, from)
 	s.copies.Go(func() {
-		_, _ = io.Copy(struct{ io.Writer }{to}, from)
-		if from != s.tty {
-			_ = from.Close()
+		if from == s.tty {
+			_, _ = io.Copy(struct{ io.Writer }{to}, terminal.Output(from))
+			return
 		}
+		_, _ = io.Copy(struct{ io.Writer }{to}, from)
+		_ = from.Close()
 	})
 }
 
 func (s *plainStreams) terminal(cmd driver.Command, stdio driver.Stdio) error {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return err
-	}
-	raw, err := master.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var number int
-	err = raw.Control(func(fd uintptr) {
-		_ = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
-		number, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-	})
+	master, slave, err := terminaltest.Open()
 	if err != nil {
 		return err
 	}
 	s.tty = master
 	s.resize(cmd.Size)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return err
-	}
 	s.inside = [3]*os.File{slave, slave, slave}
 	s.copy(stdio.Out, master)
 	go func() {
@@ -543,13 +531,9 @@ func (s *plainStreams) terminal(cmd driver.Command, stdio driver.Stdio) error {
 }
 
 func (s *plainStreams) resize(size driver.WindowSize) {
-	raw, err := s.tty.SyscallConn()
-	if s.tty == nil || err != nil {
-		return
+	if s.tty != nil {
+		_ = terminaltest.Size(s.tty, size.Rows, size.Cols)
 	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
-	})
 }
 
 // started lets go of the command's ends.

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
 // host is what the probes look for on the outside.
@@ -205,16 +207,10 @@ const terminals = 3
 // terminal is one that is nobody's yet.
 func (h *host) terminal() *os.File {
 	h.t.Helper()
-	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	master, slave, err := terminaltest.Open()
 	h.ok(err)
-	h.t.Cleanup(func() { _ = ptmx.Close() })
-	h.ok(unix.IoctlSetPointerInt(int(ptmx.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(ptmx.Fd()), unix.TIOCGPTN)
-	h.ok(err)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	h.ok(err)
-	h.t.Cleanup(func() { _ = tty.Close() })
-	return tty
+	h.t.Cleanup(func() { _, _ = master.Close(), slave.Close() })
+	return slave
 }
 
 // capable makes a program with file capabilities, for the user namespace of

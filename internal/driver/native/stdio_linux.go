@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/terminal"
 )
 
 // endOfInput is what a terminal's line discipline takes for the end of a file.
@@ -59,14 +60,15 @@ func (s *streams) copyOut(to io.Writer, from *os.File) {
 	s.output.Add(1)
 	go func() {
 		defer s.output.Done()
-		// A terminal's end is EIO, a pipe's is EOF; a writer that fails has told
-		// its owner. None of them is news for the caller.
-		_, _ = io.Copy(to, from)
+		// A writer that fails has told its owner: it is not news for the caller.
 		if from != s.terminal {
+			_, _ = io.Copy(to, from)
 			_ = from.Close()
 			return
 		}
-		_, _ = io.Copy(io.Discard, from)
+		output := terminal.Output(from)
+		_, _ = io.Copy(to, output)
+		_, _ = io.Copy(io.Discard, output)
 	}()
 }
 

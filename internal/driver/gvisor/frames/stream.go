@@ -42,7 +42,7 @@ func (s *Sender) Copy(from io.Reader) {
 			}
 		}
 		if err != nil {
-			// A terminal ends with an error, a pipe with io.EOF. Neither is news.
+			// That it cannot be read any more is not news for the other side.
 			_ = s.conn.Write(Frame{Kind: End, ID: s.id, Stream: s.stream})
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/terminal"
 )
 
 // relay stands between the host and the executor: it hands on orders and reports, and
@@ -71,7 +72,7 @@ func (r *relay) connect(id uint32, fds []int) (start func()) {
 	c := &command{}
 	var output sync.WaitGroup
 	var copies []func()
-	out := func(stream byte, from *os.File) {
+	out := func(stream byte, from io.Reader) {
 		s := frames.NewSender(r.host, id, stream)
 		c.senders[stream] = s
 		copies = append(copies, func() { s.Copy(from) })
@@ -79,7 +80,7 @@ func (r *relay) connect(id uint32, fds []int) (start func()) {
 	switch len(files) {
 	case 1:
 		c.terminal, c.input = files[0], frames.NewReceiver(r.host, id, frames.In)
-		out(frames.Out, files[0])
+		out(frames.Out, terminal.Output(files[0]))
 	case 2, 3:
 		out(frames.Out, files[0])
 		out(frames.Err, files[1])

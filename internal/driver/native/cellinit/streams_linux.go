@@ -6,6 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/fault"
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/terminal"
 	"golang.org/x/sys/unix"
 )
 
@@ -83,20 +84,9 @@ func (s *cellStreams) addSocket() error {
 
 // newTerminal makes a terminal in the cell's own devpts.
 func newTerminal(rows, cols uint16) (*cellStreams, error) {
-	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	master, slave, err := terminal.Open()
 	if err != nil {
-		return nil, fmt.Errorf("open /dev/ptmx: %w", err)
-	}
-	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
-		return nil, fmt.Errorf("unlock: %w", err)
-	}
-	number, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
-	if err != nil {
-		return nil, fmt.Errorf("number: %w", err)
-	}
-	slave, err := unix.Open(fmt.Sprintf("/dev/pts/%d", number), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, err
 	}
 	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
 		return nil, fmt.Errorf("size: %w", err)
