@@ -154,7 +154,8 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 		}
 	}
 	spec.Guard = driver.Guard{
-		AllowSyscalls: p.Process.AllowSyscalls, LandlockBestEffort: bestEffort, AllowDegraded: req.AllowDegraded,
+		AllowSyscalls: p.Process.AllowSyscalls, AllowDegraded: req.AllowDegraded,
+		LandlockBestEffort: bestEffort, LandlockRequired: p.Landlock == policy.HardRequirement,
 	}
 	spec.Limits = driver.Limits{
 		Memory: p.Limits.Memory, CPUsMilli: p.Limits.CPUs, PIDs: p.Limits.PIDs, OpenFiles: p.Limits.OpenFiles,

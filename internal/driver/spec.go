@@ -114,6 +114,9 @@ type Guard struct {
 	// LandlockBestEffort runs the cell also where the kernel's Landlock is
 	// older than ABI 3 or missing.
 	LandlockBestEffort bool
+	// LandlockRequired refuses the cell where commands have no Landlock at all, though
+	// mounts alone enforce the same paths.
+	LandlockRequired bool
 	// AllowDegraded runs the cell when a limit cannot be enforced, and says so.
 	AllowDegraded bool
 	// Denied, if set, is called for the rare denied calls, where the kernel can

@@ -22,7 +22,7 @@ func Both(a, b *Policy) (*Policy, error) {
 	if a.Digest() == b.Digest() {
 		return a, nil
 	}
-	out := &Policy{Filesystem: bothPaths(a.Filesystem, b.Filesystem), Landlock: min(a.Landlock, b.Landlock), Limits: bothLimits(a.Limits, b.Limits)}
+	out := &Policy{Filesystem: bothPaths(a.Filesystem, b.Filesystem), Landlock: bothLandlocks(a.Landlock, b.Landlock), Limits: bothLimits(a.Limits, b.Limits)}
 	var err error
 	if out.Process, err = bothProcesses(a.Process, b.Process); err != nil {
 		return nil, err
@@ -50,6 +50,17 @@ func Both(a, b *Policy) (*Policy, error) {
 
 func cannot(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrBoth, fmt.Sprintf(format, args...))
+}
+
+// bothLandlocks returns the stricter one.
+func bothLandlocks(a, b Landlock) Landlock {
+	switch {
+	case a == HardRequirement || b == HardRequirement:
+		return HardRequirement
+	case a == BestEffort && b == BestEffort:
+		return BestEffort
+	}
+	return LandlockDefault
 }
 
 // bothPaths keeps each listed path that both policies show, with the lower access.

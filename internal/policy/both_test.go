@@ -29,6 +29,9 @@ func TestBothSections(t *testing.T) {
 		{"nothing", "", "", ""},
 		{"limits", "limits: {memory: 1GiB, pids: 10}", "limits: {memory: 2GiB, cpus: 1.5}", "limits: {memory: 1GiB, pids: 10, cpus: 1.5}"},
 		{"landlock", "landlock: {compatibility: best_effort}", "", ""},
+		{"landlock of both", "landlock: {compatibility: best_effort}", "landlock: {compatibility: best_effort}\nlimits: {pids: 9}", "landlock: {compatibility: best_effort}\nlimits: {pids: 9}"},
+		{"required landlock", "landlock: {compatibility: best_effort}", "landlock: {compatibility: hard_requirement}", "landlock: {compatibility: hard_requirement}"},
+		{"default and required landlock", "", "landlock: {compatibility: hard_requirement}", "landlock: {compatibility: hard_requirement}"},
 		{
 			"paths", "filesystem_policy: {read_only: [/usr, /var], read_write: [/var/tmp, /srv]}",
 			"filesystem_policy: {include_workdir: false, read_only: [/usr/lib, /srv/a], read_write: [/var]}",

@@ -14,8 +14,9 @@ import (
 // policy with the same text. Defaults are written out, and lists whose order
 // has no meaning are sorted; endpoints and rules keep their order, by which
 // events name them. A section that was not given and has no values is left out,
-// and so is filesystem_policy where the default lists apply, because those
-// depend on the host.
+// and so are filesystem_policy where the default lists apply, because those
+// depend on the host, and landlock, because a hard requirement that is written says
+// more than the default.
 func (p *Policy) Canonical() []byte {
 	var b bytes.Buffer
 	p.tree().write(&b, 0)
@@ -51,7 +52,7 @@ func (p *Policy) tree() value {
 			field{"read_write", texts(fs.ReadWrite)},
 		))
 	}
-	v.add("landlock", mappingOf(field{"compatibility", text(p.Landlock.String())}))
+	v.addIf(p.Landlock != LandlockDefault, "landlock", mappingOf(field{"compatibility", text(p.Landlock.String())}))
 	v.add("process", mappingOf(
 		field{"run_as_user", text(p.Process.RunAsUser)},
 		field{"run_as_group", text(p.Process.RunAsGroup)},

@@ -74,7 +74,7 @@ const (
 func protocolNames() []string {
 	return []string{"tcp", "rest", "websocket", "graphql", "mcp", "json-rpc", "grpc"}
 }
-func landlockNames() []string    { return []string{"hard_requirement", "best_effort"} }
+func landlockNames() []string    { return []string{"", "hard_requirement", "best_effort"} }
 func enforcementNames() []string { return []string{"enforce", "audit"} }
 func tlsNames() []string         { return []string{"auto", "skip", "off"} }
 func accessNames() []string      { return []string{"", "read-only", "read-write", "full"} }

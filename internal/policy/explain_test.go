@@ -263,7 +263,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"version":1,"landlock":{"compatibility":"hard_requirement"},` +
+	const want = `{"version":1,` +
 		`"process":{"run_as_user":"sandbox","run_as_group":"sandbox","allow_syscalls":[]},` +
 		`"limits":{"memory":1048576,"cpus":1.5,"wall_time_us":2000000},"environment":{"inherit":[],"set":{"A":"x\ny"}}}`
 	if d := cmp.Diff(want, string(got)); d != "" {

@@ -27,7 +27,6 @@ type Policy struct {
 func Default() *Policy {
 	return &Policy{
 		Filesystem: Filesystem{IncludeWorkdir: true},
-		Landlock:   HardRequirement,
 		Process:    Process{RunAsUser: Sandbox, RunAsGroup: Sandbox},
 	}
 }
@@ -74,9 +73,12 @@ type Filesystem struct {
 // Landlock is what to do on a kernel that lacks a part of what is required.
 type Landlock int
 
-// HardRequirement refuses the run; BestEffort runs, and records what is missing.
+// LandlockDefault and HardRequirement refuse the run; BestEffort runs, and records what
+// is missing. A runtime that has no Landlock for its commands refuses HardRequirement
+// only, which a policy has to write.
 const (
-	HardRequirement Landlock = iota
+	LandlockDefault Landlock = iota
+	HardRequirement
 	BestEffort
 )
 

@@ -68,6 +68,9 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	if err := p.attribute(&s); err != nil {
 		return nil, err
 	}
+	if err := p.landlock(&s); err != nil {
+		return nil, err
+	}
 	runtime, err := d.runtime()
 	if err != nil {
 		return nil, err
@@ -127,6 +130,22 @@ func (p *plan) attribute(s *driver.Spec) error {
 		return &driver.UnenforceableError{Control: "binaries in network policies", Reason: reason, Remedy: "allow any binary there (/**), or use --runtime native"}
 	}
 	p.degraded = append(p.degraded, "connections that are allowed to some programs only are denied to all: "+reason)
+	return nil
+}
+
+// landlock refuses a policy that requires Landlock in so many words.
+func (p *plan) landlock(s *driver.Spec) error {
+	if !s.Guard.LandlockRequired {
+		return nil
+	}
+	const reason = "the guest's kernel has none, and mounts alone say which paths can be written"
+	if !s.Guard.AllowDegraded {
+		return &driver.UnenforceableError{
+			Control: "landlock.compatibility: hard_requirement", Reason: reason,
+			Remedy: "leave landlock out of the policy if mounts are enough, or use --runtime native",
+		}
+	}
+	p.degraded = append(p.degraded, "landlock is not enforced: "+reason)
 	return nil
 }
 

@@ -24,6 +24,8 @@ func TestRefusals(t *testing.T) {
 		"a template":     {Template: true, Command: command},
 		"an ssh agent":   {Network: &driver.Network{Socket: "/.forkcell/ssh-agent"}, Command: command},
 
+		"landlock.compatibility: hard_requirement": {Guard: driver.Guard{LandlockRequired: true}, Command: command},
+
 		"binaries in network policies": {Network: &driver.Network{Serve: func(driver.Captured) (func(), error) { return func() {}, nil }, Programs: true}, Command: command},
 	} {
 		_, err := d.Run(t.Context(), s, driver.Stdio{})
@@ -35,10 +37,12 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: resolve: %v", name, err)
 		}
 	}
-	s := driver.Spec{Limits: driver.Limits{PIDs: 10}, Guard: driver.Guard{AllowDegraded: true}, Command: command}
+	s := driver.Spec{Limits: driver.Limits{PIDs: 10}, Guard: driver.Guard{AllowDegraded: true, LandlockRequired: true}, Command: command}
 	c, err := d.Resolve(s)
-	if err != nil || !slices.ContainsFunc(c.Degraded, func(s string) bool { return strings.Contains(s, "limit pids") }) {
-		t.Errorf("allowed to be degraded: %+v, %v", c, err)
+	for _, control := range []string{"limit pids", "landlock"} {
+		if err != nil || !slices.ContainsFunc(c.Degraded, func(s string) bool { return strings.HasPrefix(s, control+" is not enforced: ") }) {
+			t.Errorf("%s, allowed to be degraded: %+v, %v", control, c, err)
+		}
 	}
 	if c.Runtime != "gvisor" || !strings.Contains(c.Kernel, "gVisor") || !strings.HasPrefix(c.Landlock, "none") {
 		t.Errorf("controls %+v", c)
