@@ -71,11 +71,8 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 		return nil
 	}
 	to := f.target()
-	if set.Covers(to) {
-		// The answer is searched for values, which compression would hide. This
-		// comes before signing.
-		f.echo = set.Echo()
-		out.Header["Accept-Encoding"] = []string{"identity"}
+	if f.searched {
+		askPlain(out.Header) // before signing
 	}
 	body := out.Body
 	if f.view.gen.secrets() == nil {
@@ -171,6 +168,7 @@ func (s *sent) Read(b []byte) (int, error) {
 // before the proper end, although the upstream may still write one.
 type received struct {
 	counted
+	p   *Proxy
 	res *http.Response
 	f   *flight
 }
@@ -186,8 +184,8 @@ func (r *received) Read(b []byte) (int, error) {
 // Close masks credentials in the trailers, which closing completes.
 func (r *received) Close() error {
 	err := r.counted.Close()
-	if r.f.echo != nil {
-		r.f.echo.Header(r.res.Trailer)
+	if r.f.searched {
+		r.p.echo(r.f)().Header(r.res.Trailer)
 	}
 	return err
 }
@@ -235,8 +233,8 @@ func (p *Proxy) response(res *http.Response) error {
 	// offer the program another way to the host.
 	res.Header.Del(policyHeader)
 	res.Header.Del("Alt-Svc")
-	if f.echo != nil {
-		f.echo.Header(res.Header)
+	if f.searched {
+		p.echo(f)().Header(res.Header)
 	}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return p.switched(res, f)
@@ -245,7 +243,7 @@ func (p *Proxy) response(res *http.Response) error {
 		// HTTP/1.1 has trailers only where the length is not announced.
 		res.Header.Del("Content-Length")
 	}
-	if f.echo != nil {
+	if f.searched {
 		if err := unencoded(res); err != nil {
 			return err
 		}
@@ -253,10 +251,11 @@ func (p *Proxy) response(res *http.Response) error {
 	if res.Body == http.NoBody {
 		return nil
 	}
-	if f.echo != nil {
-		res.Body = f.echo.Body(res.Body)
+	if f.searched {
+		mask := credential.Mask{Echo: p.echo(f)}
+		res.Body = mask.Body(res.Body)
 	}
-	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, res, f}
+	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, p, res, f}
 	return nil
 }
 
@@ -291,7 +290,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	why, detail := reason(err)
 	f.problem = why
 	if detail != "" {
-		why += ": " + detail
+		why += ": " + p.echo(f)().Text(detail)
 	}
 	p.broken(w, r, f, why, "")
 }

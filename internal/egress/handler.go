@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/inspect"
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -60,8 +59,9 @@ type flight struct {
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
 
-	// echo masks credentials in the answer; nil if none can go there.
-	echo *credential.Echo
+	// searched reports that the answer is searched for values of credentials, which
+	// its host may have got.
+	searched bool
 
 	// problem describes the failure of the upstream; "" without one.
 	problem string
@@ -300,6 +300,7 @@ func (p *Proxy) register(f *flight, h http.Header) error {
 	if !f.decision.Allowed {
 		return &refusal{layer: layerRequest, Explanation: f.decision, hint: requestHint(f)}
 	}
+	f.searched = f.view.gen.Credentials.Echo(f.to.host) != nil
 	f.c.mu.Lock()
 	f.c.flights[f] = struct{}{}
 	f.c.mu.Unlock()
@@ -324,6 +325,9 @@ func (f *flight) reconsider(g *Generation) {
 	}
 	if e.Allowed && !g.covers(f) {
 		e = policy.Explanation{Rule: "credentials", Reason: "the new policy does not let the request's credential go there"}
+	}
+	if e.Allowed && !f.searched && g.Credentials.Echo(f.to.host) != nil {
+		e = policy.Explanation{Rule: "credentials", Reason: "the new policy lets a credential go to the host, and the answer to this request is not searched for it"}
 	}
 	if !e.Allowed {
 		cut := &refusal{layer: layerRequest, policy: g.Hash, Explanation: e, hint: requestHint(f)}

@@ -71,7 +71,7 @@ func (p *Proxy) askTokens(ctx context.Context, like *http.Request, body []byte) 
 	where := *like.URL
 	where.RawQuery = ""
 	r.URL, r.Header = &where, like.Header.Clone()
-	r.Header["Accept-Encoding"] = []string{"identity"}
+	askPlain(r.Header)
 	r.Header["Content-Type"] = []string{"application/json"}
 	r.Header.Del("Content-Length")
 	r.Body, r.ContentLength, r.GetBody, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil, nil
@@ -107,17 +107,4 @@ func (p *Proxy) notRenewed(w http.ResponseWriter, r *http.Request, f *flight, er
 	cut := &refusal{layer: layerCredential, Explanation: policy.Explanation{Rule: rule, Reason: no.Reason}, hint: no.Hint}
 	f.stopped.Store(cut)
 	p.refused(w, r, f, cut)
-}
-
-// errEncoded is the failure of an upstream whose answer cannot be searched.
-var errEncoded = errors.New("the upstream compresses its answer although it was asked not to, so that the answer cannot be searched for credentials")
-
-// unencoded refuses an answer that is compressed.
-func unencoded(res *http.Response) error {
-	for _, v := range res.Header.Values("Content-Encoding") {
-		if v != "" && v != "identity" {
-			return errEncoded
-		}
-	}
-	return nil
 }

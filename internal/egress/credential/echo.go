@@ -2,150 +2,176 @@ package credential
 
 import (
 	"bytes"
-	"errors"
-	"io"
+	"encoding/base64"
+	"encoding/json"
+	"html"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 )
 
 // minEcho is the length of the shortest value that is searched for in answers: a
 // shorter one could be an ordinary word.
 const minEcho = 8
 
-// Echo finds values in answers. An upstream may repeat what it was sent.
-type Echo struct{ values [][]byte }
+// maxEarlier is how many values of earlier policies are remembered.
+const maxEarlier = 64
 
-// Echo returns what masks all values of the Set in an answer; nil if there is nothing
-// to mask.
-func (s *Set) Echo() *Echo {
-	var e Echo
-	for _, entry := range s.entries {
-		for _, v := range entry.values() {
-			if len(v) >= minEcho {
-				e.values = append(e.values, []byte(v))
+// Echo knows the values that must not come back from a host, and finds them in its
+// answers. An upstream may repeat what it was sent. A nil Echo finds nothing.
+type Echo struct {
+	// forms are the texts that are searched for, by their first two bytes.
+	forms map[[2]byte][][]byte
+	// begins has a bit for each two bytes that a form begins with.
+	begins  [1 << 16 / 64]uint64
+	longest int
+}
+
+// Echo returns what masks values in answers of a host; nil if no credential of the
+// run, under this policy or an earlier one, may go there. All values of the run are
+// masked: hosts tell each other what they know.
+func (s *Set) Echo(host string) *Echo {
+	if s == nil || !slices.ContainsFunc(s.ends, func(e end) bool { return e.Host.Match(host) }) {
+		return nil
+	}
+	return s.all()
+}
+
+// Repeated reports whether a text holds a value.
+func (s *Set) Repeated(text []byte) bool {
+	_, spans := s.all().scan(text, nil)
+	return len(spans) > 0
+}
+
+// all returns what finds all values, nil if there are none.
+func (s *Set) all() *Echo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.echo == nil {
+		e := &Echo{forms: map[[2]byte][][]byte{}}
+		for _, v := range s.past {
+			e.add(v.text())
+		}
+		for _, entry := range s.entries {
+			for _, v := range entry.values() {
+				e.add(v)
+			}
+		}
+		s.echo = e
+	}
+	if s.echo.longest == 0 {
+		return nil
+	}
+	return s.echo
+}
+
+// add adds a value with the forms in which an upstream may repeat it: as it was sent,
+// and as it stands in an address, in JSON, in a page and in base64.
+func (e *Echo) add(v string) {
+	if len(v) < minEcho {
+		return
+	}
+	escaped, _ := json.Marshal(v) // a string always encodes
+	list := []string{
+		v, url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v),
+		jsonEscape(v), strings.ReplaceAll(jsonEscape(v), "/", `\/`), string(escaped[1 : len(escaped)-1]),
+	}
+	for before := range 3 {
+		// The characters at both ends also depend on what is beside the value.
+		from, to := (before*8+5)/6, (before+len(v))*8/6
+		b := append(make([]byte, before), v...)
+		list = append(list, base64.RawStdEncoding.EncodeToString(b)[from:to], base64.RawURLEncoding.EncodeToString(b)[from:to])
+	}
+	// Keys that sign are sent in parts.
+	if keys, ok := parsePair(v); ok {
+		e.add(keys.SecretAccessKey)
+		e.add(keys.SessionToken)
+	}
+	for _, f := range list {
+		start := [2]byte{f[0], f[1]}
+		if !slices.ContainsFunc(e.forms[start], func(other []byte) bool { return string(other) == f }) {
+			e.forms[start] = append(e.forms[start], []byte(f))
+		}
+		n := int(f[0])<<8 | int(f[1])
+		e.begins[n/64] |= 1 << (n % 64)
+		e.longest = max(e.longest, len(f))
+	}
+}
+
+// drop overwrites the values.
+func (e *Echo) drop() {
+	if e == nil {
+		return
+	}
+	for _, list := range e.forms {
+		for _, f := range list {
+			clear(f)
+		}
+	}
+}
+
+// Longest returns the length of the longest text that is searched for.
+func (e *Echo) Longest() int { return e.longest }
+
+// span is a part of a text, from its first byte to the one after its last.
+type span struct{ from, to int }
+
+// scan adds to spans where b holds values. open is the index from which b could be
+// the start of a value that continues after its end; len(b) if there is none.
+func (e *Echo) scan(b []byte, spans []span) (open int, all []span) {
+	open = len(b)
+	if e == nil || len(b) == 0 {
+		return open, spans
+	}
+	for i := range len(b) - 1 {
+		if n := int(b[i])<<8 | int(b[i+1]); e.begins[n/64]&(1<<(n%64)) == 0 {
+			continue
+		}
+		for _, f := range e.forms[[2]byte{b[i], b[i+1]}] {
+			switch {
+			case bytes.HasPrefix(b[i:], f):
+				spans = append(spans, span{i, i + len(f)})
+			case bytes.HasPrefix(f, b[i:]):
+				open = min(open, i)
 			}
 		}
 	}
-	if len(e.values) == 0 {
-		return nil
-	}
-	return &e
-}
-
-// Covers reports whether some credential may go to a target.
-func (s *Set) Covers(to Target) bool {
-	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.covers(to) })
-}
-
-// Found reports whether a text holds a value.
-func (e *Echo) Found(text []byte) bool {
-	for _, v := range e.values {
-		if bytes.Contains(text, v) {
-			return true
+	for start := range e.forms {
+		if start[0] == b[len(b)-1] {
+			open = min(open, len(b)-1)
 		}
 	}
-	return false
+	return open, spans
 }
 
 // Header masks values in the fields of a header.
 func (e *Echo) Header(h http.Header) {
+	if e == nil {
+		return
+	}
 	for _, list := range h {
 		for i, v := range list {
-			b := []byte(v)
-			if e.mask(b) {
-				list[i] = string(b)
-			}
+			list[i] = e.Text(v)
 		}
 	}
 }
 
-// mask overwrites values with asterisks of the same number, so that lengths stay.
-func (e *Echo) mask(b []byte) (found bool) {
-	for _, v := range e.values {
-		for rest := b; ; {
-			i := bytes.Index(rest, v)
-			if i < 0 {
-				break
-			}
-			found = true
-			for j := range v {
-				rest[i+j] = '*'
-			}
-			rest = rest[i+len(v):]
-		}
+// Text masks values in a text. Its length stays.
+func (e *Echo) Text(s string) string {
+	b := []byte(s)
+	_, spans := e.scan(b, nil)
+	if len(spans) == 0 {
+		return s
 	}
-	return found
+	for _, found := range spans {
+		blank(b[found.from:found.to])
+	}
+	return string(b)
 }
 
-// Body masks values in a body while it is read. It holds back only bytes that could
-// be the start of a value.
-func (e *Echo) Body(from io.ReadCloser) io.ReadCloser { return &maskedBody{from: from, echo: e} }
-
-type maskedBody struct {
-	from io.ReadCloser
-	echo *Echo
-	buf  []byte
-	// ready is the number of bytes at the start of buf that can be passed on.
-	ready int
-	err   error
-}
-
-func (m *maskedBody) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for m.ready == 0 {
-		if m.err != nil {
-			return 0, m.err
-		}
-		m.fill(len(p))
-	}
-	n := copy(p, m.buf[:m.ready])
-	m.buf = m.buf[:copy(m.buf, m.buf[n:])]
-	m.ready -= n
-	if m.ready == 0 && len(m.buf) == 0 && m.err != nil {
-		return n, m.err
-	}
-	return n, nil
-}
-
-// fill reads once, and masks what it has.
-func (m *maskedBody) fill(size int) {
-	old := len(m.buf)
-	if cap(m.buf) < old+size {
-		grown := make([]byte, old, old+size)
-		copy(grown, m.buf)
-		m.buf = grown
-	}
-	n, err := m.from.Read(m.buf[old : old+size])
-	m.buf, m.err = m.buf[:old+n], err
-	m.echo.mask(m.buf)
-	m.ready = len(m.buf)
-	if err == nil || !errors.Is(err, io.EOF) {
-		m.ready = m.echo.open(m.buf)
+func blank(b []byte) {
+	for i := range b {
+		b[i] = '*'
 	}
 }
-
-// open returns the index from which b could be the start of a value that continues
-// after its end; len(b) if there is none.
-func (e *Echo) open(b []byte) int {
-	at := len(b)
-	for _, v := range e.values {
-		from := max(0, len(b)-len(v)+1)
-		for {
-			i := bytes.IndexByte(b[from:], v[0])
-			if i < 0 || from+i >= at {
-				break
-			}
-			from += i
-			if bytes.HasPrefix(v, b[from:]) {
-				at = from
-				break
-			}
-			from++
-		}
-	}
-	return at
-}
-
-func (m *maskedBody) Close() error { return m.from.Close() }

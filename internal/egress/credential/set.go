@@ -63,7 +63,17 @@ const maxInserted = 1 << 20
 type Set struct {
 	entries []*entry
 	signer  *v4.Signer
+	// ends are the endpoints of the credentials of the run, also of earlier policies,
+	// and past the values of earlier policies.
+	ends []end
+	past []*Value
+
+	// mu guards echo, which finds all values; nil after a change.
+	mu   sync.Mutex
+	echo *Echo
 }
+
+type end = policy.CredentialEndpoint
 
 type entry struct {
 	policy.Credential
@@ -149,7 +159,45 @@ func newSet(credentials []policy.Credential, values map[string]*Value, old *Set)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	s.remember(old)
 	return s, nil
+}
+
+// remember takes from an earlier Set what it may have sent, and where: a host may
+// repeat it later.
+func (s *Set) remember(old *Set) {
+	for _, e := range s.entries {
+		s.ends = append(s.ends, e.Endpoints...)
+	}
+	if old == nil {
+		return
+	}
+	known := map[string]bool{}
+	for _, e := range s.entries {
+		known[e.text()] = true
+	}
+	var before []string
+	for _, v := range old.past {
+		before = append(before, v.text())
+	}
+	for _, e := range old.entries {
+		before = append(before, e.values()...)
+	}
+	for _, v := range before {
+		if !known[v] {
+			known[v] = true
+			s.past = append(s.past, hold([]byte(v)))
+		}
+	}
+	for len(s.past) > maxEarlier {
+		s.past[0].Drop()
+		s.past = slices.Delete(s.past, 0, 1)
+	}
+	for _, e := range old.ends {
+		if !slices.ContainsFunc(s.ends, func(other end) bool { return other.Host.Equal(e.Host) }) {
+			s.ends = append(s.ends, e)
+		}
+	}
 }
 
 // keep takes from an earlier Set what the new one does not have. Values are copied:
@@ -198,10 +246,16 @@ func (s *Set) Names() []string {
 
 // Drop overwrites the values. No request may use the Set from then on.
 func (s *Set) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, e := range s.entries {
 		e.drop()
 	}
-	s.entries = nil
+	for _, v := range s.past {
+		v.Drop()
+	}
+	s.echo.drop()
+	s.entries, s.past, s.echo = nil, nil, nil
 	// The signer keeps keys that were derived from values.
 	s.signer = nil
 }

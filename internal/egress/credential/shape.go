@@ -128,6 +128,10 @@ func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
 		value.Drop()
 		return "", err
 	}
+	// No answer is searched with the old values once the new one can be sent.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.echo = nil
 	e.mu.Lock()
 	if e.value.text() != value.text() {
 		e.past = append(e.past, e.value)
@@ -164,7 +168,10 @@ func (s *Set) Same(name, text string) bool {
 func (e *entry) values() []string {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	out := []string{e.value.text()}
+	var out []string
+	if e.value != nil { // else it is only remembered
+		out = append(out, e.value.text())
+	}
 	for _, v := range e.past {
 		out = append(out, v.text())
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,60 +140,6 @@ func TestRenew(t *testing.T) {
 	if _, err := set.Renew("none", value(t, "x"), ""); err == nil {
 		t.Error("a credential that does not exist")
 	}
-}
-
-// TestEcho masks values in answers that arrive in any pieces.
-func TestEcho(t *testing.T) {
-	t.Parallel()
-	set, _ := shapedSet(t, "", "REAL-REAL-value")
-	if _, err := set.Renew("a", value(t, "REAL-second-value"), ""); err != nil {
-		t.Fatal(err)
-	}
-	echo := set.Echo()
-	text := "RREAL-REAL-REAL-value, REAL-second-value and REAL-" + strings.Repeat("x", 100) + "REAL-second-valu"
-	want := "RREAL-***************, ***************** and REAL-" + strings.Repeat("x", 100) + "REAL-second-valu"
-	for size := range 40 {
-		from := io.NopCloser(&chunks{text: []byte(text), size: size + 1})
-		got, err := io.ReadAll(echo.Body(from))
-		if err != nil || string(got) != want {
-			t.Errorf("pieces of %d: %q, %v", size+1, got, err)
-		}
-	}
-	h := http.Header{"Location": {"https://x/?t=REAL-REAL-value"}, "Plain": {"REAL"}}
-	if echo.Header(h); h.Get("Location") != "https://x/?t=***************" || h.Get("Plain") != "REAL" {
-		t.Errorf("header %v", h)
-	}
-	if !echo.Found([]byte("xREAL-REAL-value")) || echo.Found([]byte("REAL-REAL-valu")) {
-		t.Error("Found")
-	}
-}
-
-// TestEchoHoldsNothingBack checks that a part that cannot be the start of a value is
-// passed on at once.
-func TestEchoHoldsNothingBack(t *testing.T) {
-	t.Parallel()
-	set, _ := shapedSet(t, "", "REAL-REAL-value")
-	r, w := io.Pipe()
-	body := set.Echo().Body(r)
-	go func() { _, _ = w.Write([]byte("data: hello\n\n")) }()
-	buf := make([]byte, 100)
-	if n, err := body.Read(buf); err != nil || string(buf[:n]) != "data: hello\n\n" {
-		t.Errorf("%q, %v", buf[:n], err)
-	}
-}
-
-type chunks struct {
-	text []byte
-	size int
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	if len(c.text) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p[:min(len(p), c.size)], c.text)
-	c.text = c.text[n:]
-	return n, nil
 }
 
 func TestLeadOf(t *testing.T) {

@@ -72,7 +72,7 @@ func join(problems ...string) string {
 
 // checkEcho refuses an answer for the cell that holds a value.
 func (r *renewal) checkEcho(body []byte) error {
-	if echo := r.set.Echo(); echo != nil && echo.Found(body) {
+	if r.set.Repeated(body) {
 		return r.refused("", "the answer of %s repeats a credential where none belongs", r.endpoint.Host)
 	}
 	return nil

@@ -1,0 +1,49 @@
+package egress
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/egress/credential"
+)
+
+// A host that has got the value of a credential may repeat it, at any path and on any
+// port, also after a new policy. So all of its answers are searched, and asked for in
+// a form in which they can be.
+
+// echo returns a function that finds the values that must not come back from the
+// host of a request. New ones may come while the answer does.
+func (p *Proxy) echo(f *flight) func() *credential.Echo {
+	return func() *credential.Echo {
+		p.mu.RLock()
+		defer p.mu.RUnlock()
+		return p.gen.Credentials.Echo(f.to.host)
+	}
+}
+
+// askPlain asks for an answer that is not compressed, as a whole or message by
+// message.
+func askPlain(h http.Header) {
+	h["Accept-Encoding"] = []string{"identity"}
+	for _, name := range []string{"Grpc-Accept-Encoding", "Connect-Accept-Encoding"} {
+		if len(h[name]) > 0 {
+			h[name] = []string{"identity"}
+		}
+	}
+	h.Del("A-Im") // encodings of RFC 3229
+}
+
+// errEncoded is the failure of an upstream whose answer cannot be searched.
+var errEncoded = errors.New("the upstream compresses its answer although it was asked not to, so that the answer cannot be searched for credentials")
+
+// unencoded refuses an answer that is compressed.
+func unencoded(res *http.Response) error {
+	for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding", "Im"} {
+		for _, v := range res.Header[name] {
+			if v != "" && v != "identity" {
+				return errEncoded
+			}
+		}
+	}
+	return nil
+}
