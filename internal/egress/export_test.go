@@ -1,6 +1,11 @@
 package egress
 
-import "net"
+import (
+	"io"
+	"net"
+
+	"github.com/forkcell/forkcell/internal/egress/credential"
+)
 
 // FrameStarts returns the beginnings of the frames in pieces of what goes one way.
 func FrameStarts(pieces ...[]byte) [][]byte {
@@ -35,3 +40,6 @@ func (p *Proxy) ReceiveWhileWriting(b []byte) bool {
 	w.came(b)
 	return w.c.why() != nil
 }
+
+// Replies reads what an upstream sends on a websocket.
+func Replies(from io.Reader, echo func() *credential.Echo) io.Reader { return newReplies(from, echo) }

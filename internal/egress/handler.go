@@ -185,8 +185,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		return nil, err
 	}
 	f.rewrite(out)
-	if len(out.Header["Upgrade"]) > 0 && !p.unread(f) {
-		// Messages that are inspected must not be compressed.
+	if len(out.Header["Upgrade"]) > 0 && !p.extends(f) {
 		delete(out.Header, "Sec-Websocket-Extensions")
 	}
 	err = p.credentials(out, f)

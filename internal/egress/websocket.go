@@ -36,19 +36,27 @@ func (f *flight) upgrade(h http.Header) error {
 }
 
 // switched takes over a connection that has become a websocket. Messages of the
-// upstream are not inspected. Messages of the program are, unless the rules
-// allow every message.
+// program are inspected, unless the rules allow every message. In messages of the
+// upstream values of credentials are masked, if it may have got some.
 func (p *Proxy) switched(res *http.Response, f *flight) error {
 	back, ok := res.Body.(io.ReadWriteCloser)
 	if !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
 		return errors.New("the upstream switches to another protocol than was asked for")
 	}
-	if len(res.Header["Sec-Websocket-Extensions"]) > 0 && !p.unread(f) {
+	if len(res.Header["Sec-Websocket-Extensions"]) > 0 && !p.extends(f) {
 		return errors.New("the upstream uses extensions of the websocket that were not asked for")
 	}
-	res.Body = &messages{ReadWriteCloser: back, p: p, f: f}
+	m := &messages{ReadWriteCloser: back, p: p, f: f, replies: back}
+	if f.searched {
+		m.replies = newReplies(back, p.echo(f))
+	}
+	res.Body = m
 	return nil
 }
+
+// extends reports whether a websocket may have extensions, such as compression:
+// messages that are read must be plain.
+func (p *Proxy) extends(f *flight) bool { return !f.searched && p.unread(f) }
 
 // unread reports whether the messages on a websocket are forwarded without
 // inspection: the rules allow all of them, and there are no credentials whose
@@ -82,6 +90,8 @@ type messages struct {
 	io.ReadWriteCloser
 	p *Proxy
 	f *flight
+	// replies is what the upstream sends, as the program gets it.
+	replies io.Reader
 	// unread reports that frames were forwarded without inspection, so that the
 	// start of a frame is not known.
 	unread bool
@@ -93,8 +103,13 @@ type messages struct {
 }
 
 func (m *messages) Read(b []byte) (int, error) {
-	n, err := m.ReadWriteCloser.Read(b)
+	n, err := m.replies.Read(b)
 	m.f.out.Add(int64(n))
+	var odd *frameError
+	if errors.As(err, &odd) {
+		no := refuse(layerCredential, "credentials", "the upstream's messages cannot be searched for credentials: "+odd.why)
+		m.f.stopped.CompareAndSwap(nil, no)
+	}
 	return n, err
 }
 
@@ -186,7 +201,7 @@ func (m *messages) next() (n int, send []byte, err error) {
 	if len(b) < 2 {
 		return 0, nil, nil
 	}
-	if err := m.order(b); err != nil {
+	if err := checkFrame(b, true, m.inMessage); err != nil {
 		return 0, nil, err
 	}
 	size, head, ok := frameSize(b)
@@ -219,19 +234,27 @@ func (m *messages) next() (n int, send []byte, err error) {
 	return n, send, err
 }
 
-// order checks the first bytes of a frame.
-func (m *messages) order(b []byte) error {
+// frameError is a frame that cannot be read.
+type frameError struct{ why string }
+
+func (e *frameError) Error() string { return e.why }
+
+// checkFrame checks the first two bytes of a frame. masked says that a program sends
+// it; inMessage that a message has begun.
+func checkFrame(b []byte, masked, inMessage bool) error {
 	op, final := b[0]&0x0f, b[0]&0x80 != 0
 	control := op >= opClose
 	switch {
 	case b[0]&0x70 != 0:
-		return errors.New("a frame of the websocket uses an extension")
-	case b[1]&0x80 == 0:
-		return errors.New("a frame of the websocket is not masked")
+		return &frameError{"a frame of the websocket uses an extension"}
+	case masked && b[1]&0x80 == 0:
+		return &frameError{"a frame of the websocket is not masked"}
+	case !masked && b[1]&0x80 != 0:
+		return &frameError{"a frame of the websocket is masked, and only those of clients are"}
 	case op > opPong || !control && op > opBinary:
-		return errors.New("a frame of the websocket is of an unknown kind")
-	case control && !final, (op == opContinuation) != m.inMessage && !control:
-		return errors.New("the frames of the websocket are out of order")
+		return &frameError{"a frame of the websocket is of an unknown kind"}
+	case control && !final, (op == opContinuation) != inMessage && !control:
+		return &frameError{"the frames of the websocket are out of order"}
 	}
 	return nil
 }
