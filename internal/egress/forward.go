@@ -73,6 +73,7 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	to := f.target()
 	if f.searched {
 		askPlain(out.Header) // before signing
+		f.part = widen(out, p.echo(f)().Longest())
 	}
 	body := out.Body
 	if f.view.gen.secrets() == nil {
@@ -244,16 +245,12 @@ func (p *Proxy) response(res *http.Response) error {
 		res.Header.Del("Content-Length")
 	}
 	if f.searched {
-		if err := unencoded(res); err != nil {
+		if err := p.search(res, f); err != nil {
 			return err
 		}
 	}
 	if res.Body == http.NoBody {
 		return nil
-	}
-	if f.searched {
-		mask := credential.Mask{Echo: p.echo(f)}
-		res.Body = mask.Body(res.Body)
 	}
 	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, p, res, f}
 	return nil

@@ -62,6 +62,9 @@ type flight struct {
 	// searched reports that the answer is searched for values of credentials, which
 	// its host may have got.
 	searched bool
+	// part is the range of bytes that the program asks for, if the upstream is asked
+	// for more; else nil.
+	part *part
 
 	// problem describes the failure of the upstream; "" without one.
 	problem string

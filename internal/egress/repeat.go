@@ -33,6 +33,28 @@ func askPlain(h http.Header) {
 	h.Del("A-Im") // encodings of RFC 3229
 }
 
+// search has an answer searched for values.
+func (p *Proxy) search(res *http.Response, f *flight) error {
+	if err := unencoded(res); err != nil {
+		return err
+	}
+	cut, err := f.part.narrow(res)
+	if err != nil {
+		return err
+	}
+	f.status.Store(int32(res.StatusCode))
+	if res.Body == http.NoBody {
+		return nil
+	}
+	mask := credential.Mask{Echo: p.echo(f)}
+	res.Body = mask.Body(res.Body)
+	if cut != nil {
+		cut.ReadCloser = res.Body
+		res.Body = cut
+	}
+	return nil
+}
+
 // errEncoded is the failure of an upstream whose answer cannot be searched.
 var errEncoded = errors.New("the upstream compresses its answer although it was asked not to, so that the answer cannot be searched for credentials")
 

@@ -112,7 +112,12 @@ func (e *Echo) drop() {
 }
 
 // Longest returns the length of the longest text that is searched for.
-func (e *Echo) Longest() int { return e.longest }
+func (e *Echo) Longest() int {
+	if e == nil {
+		return 0
+	}
+	return e.longest
+}
 
 // span is a part of a text, from its first byte to the one after its last.
 type span struct{ from, to int }
