@@ -17,6 +17,9 @@ import (
 	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
+// seatLimit is how long a person waits.
+const seatLimit = 2 * time.Minute
+
 // seat is the program with a terminal that a person uses.
 type seat struct {
 	t      *testing.T
@@ -115,7 +118,7 @@ func (s *seat) await(text string) {
 // awaitTimes waits until the screen has shown a text so many times.
 func (s *seat) awaitTimes(text string, times int) {
 	s.t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(seatLimit)
 	for strings.Count(s.text(), text) < times {
 		select {
 		case <-s.changed:
@@ -132,10 +135,25 @@ func (s *seat) key(keys string) {
 	}
 }
 
+// end waits until the command has ended.
+func (s *seat) end() {
+	s.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(seatLimit):
+		s.t.Fatalf("the command does not end:\n%s", s.text())
+	}
+}
+
 // result waits for the end, and reads the result document of the run.
 func (s *seat) result() (code int, outcome, decision string) {
 	s.t.Helper()
-	_ = s.cmd.Wait()
+	s.end()
 	data, err := os.ReadFile(filepath.Join(s.dir, "result"))
 	if err != nil {
 		s.t.Fatalf("%v:\n%s", err, s.text())
@@ -171,7 +189,7 @@ func TestTerminalByDefault(t *testing.T) {
 				s.key("typed\r")
 			}
 			s.await(k.want)
-			_ = s.cmd.Wait()
+			s.end()
 		})
 	}
 }
@@ -233,7 +251,7 @@ func TestTry(t *testing.T) {
 				s.awaitTimes("shell [s]? ", i+1)
 				s.key(answer + "\r")
 			}
-			_ = s.cmd.Wait()
+			s.end()
 			if code := s.cmd.ProcessState.ExitCode(); code != 3 {
 				t.Errorf("exit %d, not that of the command", code)
 			}
@@ -253,7 +271,7 @@ func TestTryInterrupted(t *testing.T) {
 	s.awaitTimes("shell [s]? ", 1)
 	s.key("\x03")
 	s.await("LAST RUN")
-	_ = s.cmd.Wait()
+	s.end()
 }
 
 // TestTryShell looks around in the cell before it decides.
@@ -266,7 +284,7 @@ func TestTryShell(t *testing.T) {
 	s.key("echo three >> file; exit\r")
 	s.awaitTimes("shell [s]? ", 2)
 	s.key("a\r")
-	_ = s.cmd.Wait()
+	s.end()
 	if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != "two\nthree\n" {
 		t.Errorf("the source holds %q, %v:\n%s", got, err, s.text())
 	}
@@ -285,7 +303,7 @@ func TestShellLeft(t *testing.T) {
 	s.awaitTimes("$ ", 2)
 	s.key("exit\r")
 	s.await("cell demo stopped")
-	_ = s.cmd.Wait()
+	s.end()
 	if n := strings.Count(s.text(), "a new shell"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, s.text())
 	}

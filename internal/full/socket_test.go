@@ -35,7 +35,7 @@ type socketMessage struct {
 // dial opens a WebSocket.
 func (d *daemon) dial(path string, header http.Header, protocols ...string) (*socket, *http.Response, error) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.Context(), 3*time.Minute)
 	d.Cleanup(cancel)
 	conn, resp, err := websocket.Dial(ctx, "ws://localhost"+path, &websocket.DialOptions{HTTPClient: d.client, HTTPHeader: header, Subprotocols: protocols})
 	if err != nil {

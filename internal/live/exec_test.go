@@ -129,12 +129,13 @@ func TestSignalPassesInput(t *testing.T) {
 	t.Parallel()
 	f := serve(t, &realHost{}, live.Options{})
 	signals := make(chan int, 1)
-	out := newUntil()
+	ctx := patient(t)
+	out := newUntil(ctx, t)
 	go func() {
-		<-out.wake
+		out.await("ready")
 		signals <- int(syscall.SIGTERM)
 	}()
-	exit, err := f.Exec(t.Context(), sh("echo ready; exec sleep 1000"), live.Streams{In: zeros{}, Out: out}, live.Control{Signals: signals})
+	exit, err := f.Exec(ctx, sh("echo ready; exec sleep 1000"), live.Streams{In: zeros{}, Out: out}, live.Control{Signals: signals})
 	want(t, 143, exit, err)
 }
 
@@ -159,20 +160,27 @@ func TestBrokenPipe(t *testing.T) {
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	f := serve(t, &realHost{}, live.Options{})
+	ctx := patient(t)
 	in, keys := io.Pipe()
+	defer keys.Close()
 	resize := make(chan api.WindowSize)
-	out := newUntil()
+	out := newUntil(ctx, t)
 	cmd := live.Command{
-		Args: []string{"/bin/bash", "-c", "trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; stty size; echo ready; while :; do sleep 0.02; done"},
+		Args: []string{"/bin/bash", "-c", "stty noflsh; trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; stty size; echo ready; while :; do sleep 0.02; done"},
 		TTY:  true, Size: api.WindowSize{Rows: 33, Cols: 77}, Stdin: true,
 	}
 	go func() {
 		out.await("33 77\r\nready\r\n")
 		resize <- api.WindowSize{Rows: 24, Cols: 101}
 		out.await("24 101\r\n")
-		_, _ = keys.Write([]byte{3})
+		// Bash ignores an interrupt that comes while its child ends.
+		for ; ; <-time.After(2 * time.Second) {
+			if _, err := keys.Write([]byte{3}); err != nil {
+				return
+			}
+		}
 	}()
-	exit, err := f.Exec(t.Context(), cmd, live.Streams{In: in, Out: out}, live.Control{Resize: resize})
+	exit, err := f.Exec(ctx, cmd, live.Streams{In: in, Out: out}, live.Control{Resize: resize})
 	want(t, 5, exit, err)
 	if !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("%q", out.String())

@@ -206,14 +206,28 @@ func want(t testing.TB, code int, exit live.Exit, err error) {
 	}
 }
 
+// patient is a context for what a test waits for. It ends, so that a test that waits for
+// what never comes fails with a reason.
+func patient(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // until is a writer that reports when some text was written.
 type until struct {
+	t    testing.TB
+	ctx  context.Context
 	mu   sync.Mutex
 	all  []byte
 	wake chan struct{}
 }
 
-func newUntil() *until { return &until{wake: make(chan struct{}, 1)} }
+func newUntil(ctx context.Context, t testing.TB) *until {
+	t.Helper()
+	return &until{t: t, ctx: ctx, wake: make(chan struct{}, 1)}
+}
 
 func (u *until) Write(p []byte) (int, error) {
 	u.mu.Lock()
@@ -232,10 +246,17 @@ func (u *until) String() string {
 	return string(u.all)
 }
 
-// await returns when text has come.
+// await returns when text has come, or the test has waited too long.
 func (u *until) await(text string) {
 	for !strings.Contains(u.String(), text) {
-		<-u.wake
+		select {
+		case <-u.wake:
+		case <-u.ctx.Done():
+			if errors.Is(u.ctx.Err(), context.DeadlineExceeded) {
+				u.t.Errorf("%q never comes: %q", text, u.String())
+			}
+			return
+		}
 	}
 }
 
@@ -243,8 +264,9 @@ func (u *until) await(text string) {
 // one that attached before would keep the command.
 func (f *fixture) abandoned(id string) {
 	f.t.Helper()
+	ctx := patient(f.t)
 	for ; ; <-time.After(time.Millisecond) {
-		list, err := f.Sessions(f.t.Context())
+		list, err := f.Sessions(ctx)
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -93,9 +93,10 @@ func TestClientKilled(t *testing.T) {
 // printed meanwhile.
 func TestDetachAndAttach(t *testing.T) {
 	t.Parallel()
+	ctx := patient(t)
 	f := serve(t, &realHost{}, live.Options{ReplayBytes: 1 << 10})
 	in, keys := io.Pipe()
-	out := newUntil()
+	out := newUntil(ctx, t)
 	var id string
 	go func() {
 		out.await("ready")
@@ -106,18 +107,18 @@ func TestDetachAndAttach(t *testing.T) {
 	}()
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = more ] && yes | head -c 5000; [ \"$l\" = end ] && exit 9; done")
 	cmd.TTY, cmd.Detachable = true, true
-	_, err := f.Exec(t.Context(), cmd, live.Streams{In: live.DetachKeys(in), Out: out},
+	_, err := f.Exec(ctx, cmd, live.Streams{In: live.DetachKeys(in), Out: out},
 		live.Control{Started: func(s live.Session) { id = s.ID }})
 	if !errors.Is(err, live.ErrDetached) {
 		t.Fatal(err)
 	}
-	list, err := f.Sessions(t.Context())
+	list, err := f.Sessions(ctx)
 	if err != nil || len(list) != 1 || list[0].ID != id || !list[0].Running() || !list[0].TTY || !list[0].Detachable {
 		t.Fatalf("%+v, %v", list, err)
 	}
 
 	in, keys = io.Pipe()
-	again := newUntil()
+	again := newUntil(ctx, t)
 	go func() {
 		again.await("got one\r\n")
 		again.await("got \x10x\r\n")
@@ -125,11 +126,11 @@ func TestDetachAndAttach(t *testing.T) {
 		again.await(strings.Repeat("y\r\n", 2500))
 		_, _ = keys.Write([]byte("end\r"))
 	}()
-	exit, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{In: in, Out: again}, live.Control{})
+	exit, err := f.Attach(ctx, id, api.WindowSize{}, live.Streams{In: in, Out: again}, live.Control{})
 	want(t, 9, exit, err)
 
 	var last bytes.Buffer
-	exit, err = f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{Out: &last}, live.Control{})
+	exit, err = f.Attach(ctx, id, api.WindowSize{}, live.Streams{Out: &last}, live.Control{})
 	want(t, 9, exit, err)
 	if all := again.String(); last.Len() != 1<<10 || !strings.HasSuffix(all, last.String()) {
 		t.Errorf("replay of %d bytes: %q", last.Len(), last.String())
@@ -140,13 +141,14 @@ func TestDetachAndAttach(t *testing.T) {
 // to type a message. What those type who share the keyboard is not counted.
 func TestVisits(t *testing.T) {
 	t.Parallel()
+	ctx := patient(t)
 	told := make(chan string, 10)
 	f := serve(t, &realHost{}, live.Options{
 		Attached: func(string) { told <- "attached" },
 		Typed:    func(_ string, n int) { told <- "typed " + strconv.Itoa(n) },
 	})
 	in, keys := io.Pipe()
-	out := newUntil()
+	out := newUntil(ctx, t)
 	go func() {
 		out.await("ready")
 		_, _ = keys.Write([]byte{0x10, 0x11})
@@ -154,13 +156,13 @@ func TestVisits(t *testing.T) {
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; done")
 	cmd.TTY, cmd.Detachable = true, true
 	var id string
-	if _, err := f.Exec(t.Context(), cmd, live.Streams{In: live.DetachKeys(in), Out: out}, live.Control{Started: func(s live.Session) { id = s.ID }}); !errors.Is(err, live.ErrDetached) {
+	if _, err := f.Exec(ctx, cmd, live.Streams{In: live.DetachKeys(in), Out: out}, live.Control{Started: func(s live.Session) { id = s.ID }}); !errors.Is(err, live.ErrDetached) {
 		t.Fatal(err)
 	}
 	visit := func(k api.Keyboard, text string) {
 		t.Helper()
 		in := io.MultiReader(strings.NewReader(text), iotest.ErrReader(live.ErrDetached))
-		if _, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{In: in}, live.Control{Keyboard: k}); !errors.Is(err, live.ErrDetached) {
+		if _, err := f.Attach(ctx, id, api.WindowSize{}, live.Streams{In: in}, live.Control{Keyboard: k}); !errors.Is(err, live.ErrDetached) {
 			t.Fatal(err)
 		}
 	}
@@ -183,22 +185,23 @@ func TestVisits(t *testing.T) {
 // Two clients see the same and both may type; the last size counts.
 func TestTwoClients(t *testing.T) {
 	t.Parallel()
+	ctx := patient(t)
 	f := serve(t, &realHost{}, live.Options{})
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
 	cmd.TTY, cmd.Size = true, api.WindowSize{Rows: 10, Cols: 20}
 	in1, keys1 := io.Pipe()
 	in2, keys2 := io.Pipe()
-	out1, out2 := newUntil(), newUntil()
+	out1, out2 := newUntil(ctx, t), newUntil(ctx, t)
 	ids, ends := make(chan string, 1), make(chan error, 2)
 	resize1 := make(chan api.WindowSize)
 	go func() {
-		_, err := f.Exec(t.Context(), cmd, live.Streams{In: in1, Out: out1},
+		_, err := f.Exec(ctx, cmd, live.Streams{In: in1, Out: out1},
 			live.Control{Resize: resize1, Started: func(s live.Session) { ids <- s.ID }})
 		ends <- err
 	}()
 	id := <-ids
 	go func() {
-		_, err := f.Attach(t.Context(), id, api.WindowSize{Rows: 11, Cols: 21}, live.Streams{In: in2, Out: out2}, live.Control{})
+		_, err := f.Attach(ctx, id, api.WindowSize{Rows: 11, Cols: 21}, live.Streams{In: in2, Out: out2}, live.Control{})
 		ends <- err
 	}()
 	out2.await("ready")
@@ -239,6 +242,7 @@ func TestTwoClients(t *testing.T) {
 // the one that types.
 func TestOneTypist(t *testing.T) {
 	t.Parallel()
+	ctx := patient(t)
 	f := serve(t, &realHost{}, live.Options{})
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
 	cmd.TTY, cmd.Detachable, cmd.Main, cmd.Size = true, true, true, api.WindowSize{Rows: 10, Cols: 20}
@@ -248,7 +252,7 @@ func TestOneTypist(t *testing.T) {
 	join := func(i int, do func(live.Streams) error) {
 		var in *io.PipeReader
 		in, keys[i] = io.Pipe()
-		outs[i] = newUntil()
+		outs[i] = newUntil(ctx, t)
 		go func() { ends <- do(live.Streams{In: in, Out: outs[i]}) }()
 	}
 	types := func(i int, text, want string) {
@@ -260,13 +264,13 @@ func TestOneTypist(t *testing.T) {
 		}
 	}
 	join(0, func(s live.Streams) error {
-		_, err := f.Exec(t.Context(), cmd, s, live.Control{Started: func(s live.Session) { ids <- s.ID }})
+		_, err := f.Exec(ctx, cmd, s, live.Control{Started: func(s live.Session) { ids <- s.ID }})
 		return err
 	})
 	id := <-ids
 	attach := func(i int, k api.Keyboard) {
 		join(i, func(s live.Streams) error {
-			_, err := f.Attach(t.Context(), id, api.WindowSize{Rows: 11, Cols: 20 + uint16(i)}, s, live.Control{Keyboard: k})
+			_, err := f.Attach(ctx, id, api.WindowSize{Rows: 11, Cols: 20 + uint16(i)}, s, live.Control{Keyboard: k})
 			return err
 		})
 		outs[i].await("ready")

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -41,14 +42,33 @@ func testTerminalInterruptAndResize(t *testing.T, f *Fixture) {
 	r, w := io.Pipe()
 	defer w.Close()
 	s := f.Spec
-	s.TTY = true
+	s.TTY, s.Timeout = true, 2*time.Minute
 	resize := make(chan driver.WindowSize, 1)
-	done := &trigger{text: "24 80", do: func() { _, _ = w.Write([]byte{3}) }}
+	ended := make(chan struct{})
+	defer close(ended)
+	done := &trigger{text: "24 80", do: func() { go typeInterrupts(w, ended) }}
 	screen := &trigger{text: "ready", do: func() { resize <- driver.WindowSize{Rows: 24, Cols: 80} }}
-	s.Args = []string{"/bin/bash", "-c", "trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"}
+	s.Args = []string{"/bin/bash", "-c", "stty noflsh; trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"}
 	out, err := f.Run(t.Context(), s, driver.Stdio{In: r, Out: io.MultiWriter(screen, done), Resize: resize})
 	if err != nil || out.Code != 5 || !strings.Contains(done.seen.String(), "interrupted") {
 		t.Errorf("%+v, %v, %q", out, err, done.seen.String())
+	}
+}
+
+// typeInterrupts types Ctrl-C until the command has ended. Bash ignores one that comes
+// while its child ends.
+func typeInterrupts(keys io.Writer, ended <-chan struct{}) {
+	again := time.NewTicker(2 * time.Second)
+	defer again.Stop()
+	for {
+		if _, err := keys.Write([]byte{3}); err != nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ended:
+			return
+		}
 	}
 }
 
