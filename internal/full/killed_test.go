@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,9 @@ func daemonMain() int {
 			_ = report() // who asked is gone
 		}
 	}()
+	if os.Getenv("LISTEN_FDS") != "" {
+		_ = os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // as a service manager does
+	}
 	o := api.ServeOptions{Listen: append([]string{"unix:" + filepath.Join(os.Args[1], full.SocketName)}, os.Args[2:]...)}
 	err := full.Serve(ctx, os.Args[1], o, os.Stderr, func(at []string) error {
 		_, err := fmt.Println("listening " + strings.Join(at, " "))
@@ -57,6 +61,8 @@ type daemonProcess struct {
 	cmd  *exec.Cmd
 	said *bufio.Reader
 	env  []string // variables besides those of the test
+	// inherit are the sockets that the daemon gets from its service manager.
+	inherit []*os.File
 }
 
 // launch starts the daemon. It listens on its socket, and on addresses.
@@ -64,6 +70,9 @@ func (d *daemonProcess) launch(addresses ...string) {
 	d.Helper()
 	d.cmd = exec.Command("/proc/self/exe", append([]string{d.home}, addresses...)...)
 	d.cmd.Args[0], d.cmd.Env = daemonName, append(os.Environ(), d.env...)
+	if d.cmd.ExtraFiles = d.inherit; len(d.inherit) > 0 {
+		d.cmd.Env = append(d.cmd.Env, fmt.Sprintf("LISTEN_FDS=%d", len(d.inherit)))
+	}
 	d.cmd.Stderr = d.log()
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {

@@ -36,8 +36,9 @@ func openListeners(home string, o api.ServeOptions, cert *certificate) (d *liste
 	if err != nil {
 		return d, api.Failf(api.CodeSocket, err, "take the sockets of the service manager")
 	}
-	for _, l := range inherited {
+	for i, l := range inherited {
 		d.add(l, l.Addr().Network()+":"+l.Addr().String(), cert)
+		d.all[i] = server.Inherited{Listener: d.all[i]}
 	}
 	addresses := o.Listen
 	if len(addresses) == 0 && len(inherited) == 0 {

@@ -3,11 +3,13 @@ package full_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
@@ -39,14 +41,14 @@ func newServed(t *testing.T, configure func(*server.Config)) *daemon {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(c).Serve(ctx, l) }()
-	t.Cleanup(func() {
+	d.stop = sync.OnceValue(func() error {
 		d.client.CloseIdleConnections()
 		cancel()
-		if err := <-ended; err != nil {
+		return errors.Join(<-ended, release())
+	})
+	t.Cleanup(func() {
+		if err := d.stop(); err != nil {
 			t.Error("the daemon ended with", err)
-		}
-		if err := release(); err != nil {
-			t.Error(err)
 		}
 	})
 	return d

@@ -46,7 +46,9 @@ func (s *Server) BoundClient(b Bound) *Client {
 // Do sends a request. Closing the body of the answer ends a request that is still
 // under way, as a closed connection would.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), peerKey, c.peer))
+	inside := c.peer
+	inside.inside = true
+	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), peerKey, inside))
 	r := req.Clone(ctx)
 	r.Host, r.RemoteAddr, r.RequestURI = c.host, c.remote, req.URL.RequestURI()
 	if r.Body == nil {

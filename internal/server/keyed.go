@@ -158,8 +158,11 @@ func isRunPath(path string) bool {
 func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
 	c.request = q
 	ctx := context.WithoutCancel(r.Context())
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.work, cancel)()
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK, secret: r.URL.Path == "/v1/tokens"}
-	s.dispatch(rec, r.WithContext(ctx))
+	s.dispatch(rec, r.WithContext(work))
 	var err error
 	if rec.status >= 300 {
 		err = requests.ForgetRequest(ctx, q.ID)

@@ -18,10 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-const (
-	maxHeader  = 64 << 10
-	drainLimit = 30 * time.Second
-)
+const maxHeader = 64 << 10
 
 // peer is the other side of a connection.
 type peer struct {
@@ -30,12 +27,14 @@ type peer struct {
 	unix, local bool
 	name        string
 	addr        netip.Addr
+	// inside reports a request from inside this process.
+	inside bool
 	// bound is a caller inside this process; nil for all others.
 	bound *sender
 }
 
-// Serve answers requests on the listeners until ctx ends. Then it takes no new ones
-// and waits for those that are being answered.
+// Serve answers requests on the listeners until ctx ends. Then it refuses new ones, and
+// waits for those that are being answered.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	srv := &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
@@ -43,8 +42,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	s.jobs.all.Go(s.expireUploads)
 	failed := make(chan error, 1) // the first one ends the server
-	var serving sync.WaitGroup
+	var own, inherited sync.WaitGroup
 	serve := func(l net.Listener) {
+		serving := &own
+		if _, ok := l.(Inherited); ok {
+			serving = &inherited
+		}
 		serving.Go(func() {
 			ended := srv.Serve(l)
 			select {
@@ -57,21 +60,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		serve(l)
 	}
 	// A listener that is closed later would remove the socket of the next daemon.
-	defer serving.Wait()
+	defer own.Wait()
 	err := s.untilEnd(ctx, failed, serve)
-	s.draining.Store(true)
-	s.close()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
-	defer cancel()
-	if stopped := srv.Shutdown(end); stopped != nil {
-		err = errors.Join(err, srv.Close())
-	}
-	s.stop()
-	s.jobs.all.Wait()
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
-	}
-	return err
+	err = errors.Join(err, closeInherited(listeners))
+	inherited.Wait()
+	return errors.Join(err, s.end(srv))
 }
 
 // untilEnd serves listeners that are added, until ctx ends or a listener fails.
@@ -107,12 +100,18 @@ func (s *Server) Handler() http.Handler {
 		defer s.observe(seen, r, c, time.Now())
 		defer func() { s.recovered(seen, c, recover()) }()
 		seen.Header().Set("X-Request-Id", c.id)
+		release := func() {}
+		if err == nil {
+			release, err = s.admitRequest(seen, r)
+		}
 		if err != nil {
 			writeProblem(seen, s.problemOf(c, err))
 			return
 		}
+		defer release()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
+		defer context.AfterFunc(s.work, cancel)()
 		defer s.watch(c, cancel)()
 		r = r.WithContext(context.WithValue(ctx, callKey, c))
 		if isKeyed(r) && c.caller.name != "" {

@@ -22,8 +22,8 @@ func (s *Server) addOperations() {
 }
 
 func (s *Server) ready(context.Context, *call, *struct{}) (*api.Health, error) {
-	if s.draining.Load() {
-		return nil, &api.Error{Kind: api.Busy, Code: api.CodeDraining, Message: "the daemon is stopping", Hint: "try again later"}
+	if s.drain.isStopping() {
+		return nil, errDraining()
 	}
 	return &api.Health{Status: "ok"}, nil
 }

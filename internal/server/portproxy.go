@@ -164,8 +164,8 @@ func (p *portProxy) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(joined, cell.ErrNoListener):
 		return api.Refusef(api.CodeForward, "start a server there that listens on its loopback", "nothing listens on %s", what)
-	case ctx.Err() != nil && p.server.draining.Load():
-		return &api.Error{Kind: api.Busy, Code: api.CodeDraining, Message: "the daemon is stopping", Hint: "try again later"}
+	case ctx.Err() != nil && p.server.drain.isStopping():
+		return errDraining()
 	case ctx.Err() != nil:
 		return &api.Error{Kind: api.Busy, Code: api.CodeInterrupted, Message: "the request was ended", Hint: "send it again"}
 	case ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded):

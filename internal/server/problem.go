@@ -40,6 +40,9 @@ func (s *Server) problemOf(c *call, err error) *problem {
 	if !ok && errors.Is(err, context.Canceled) {
 		// The caller has ended it, or is gone. What else failed meanwhile is in the log.
 		s.logger.Info("request interrupted", "request", c.id, "error", err)
+		if s.drain.isStopping() && s.work.Err() != nil {
+			return s.problemOf(c, errDraining())
+		}
 		e, ok = &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: "interrupted"}, true
 	}
 	if !ok {
@@ -55,7 +58,7 @@ func (s *Server) problemOf(c *call, err error) *problem {
 	}
 	p := newProblem(c.id, statusOf(e), e)
 	switch p.Status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		p = p.after(0)
 	case http.StatusInternalServerError: // the caller may be gone
 		s.logger.Error("request failed", "request", c.id, "code", e.Code, "error", err)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -57,6 +56,10 @@ type Config struct {
 	Traces trace.TracerProvider
 	// BodyTimeout is how long a body may pause; 0 is 30 s.
 	BodyTimeout time.Duration
+	// DrainLimit is how long a server that stops waits for the requests that are being
+	// answered; 0 is 30 s. Then it interrupts them, and waits for their answers no longer
+	// than InterruptLimit; 0 is 30 s.
+	DrainLimit, InterruptLimit time.Duration
 	// Logger gets a line for each request. nil drops them.
 	Logger *slog.Logger
 }
@@ -84,12 +87,13 @@ type Server struct {
 	streams  streams
 	starting starting
 	held     held
-	draining atomic.Bool
+	drain    drain
 	// words are those of hints.
 	words hint.Words
 	// extra takes listeners that are added while the server serves.
 	extra chan net.Listener
-	// work is the context of runs that outlive their request.
+	// work is the context of all work, also of runs that outlive their request. It ends
+	// when a daemon that stops has waited for the requests.
 	work context.Context
 	stop context.CancelFunc
 	// open is the context of streams without an end of their own. It ends when the

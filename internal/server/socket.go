@@ -170,7 +170,7 @@ func (s *execSocket) begin(ctx context.Context, cancel context.CancelFunc, id st
 // finish tells how the command ended, and closes the socket.
 func (s *execSocket) finish(ctx context.Context, res *api.ExecResult, err error) {
 	switch {
-	case ctx.Err() != nil && s.x.server.draining.Load():
+	case ctx.Err() != nil && s.x.server.drain.isStopping():
 		_ = s.conn.Close(websocket.StatusGoingAway, "the daemon is stopping")
 	case err != nil:
 		_ = s.conn.Close(websocket.StatusInternalError, string(s.x.server.problemOf(s.x.call, err).Code))

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+const (
+	drainLimit     = 30 * time.Second
+	interruptLimit = 30 * time.Second
+)
+
+// Inherited is a listener of a service manager, which keeps it open. A daemon that stops
+// closes it first: callers then wait for the next daemon instead of being refused.
+type Inherited struct{ net.Listener }
+
+// drain counts the requests that are being answered, so that a daemon that stops can
+// refuse new ones and wait for these.
+type drain struct {
+	mu       sync.Mutex
+	running  int
+	stopping bool
+	// ended is closed when the daemon stops and no request is being answered.
+	ended chan struct{}
+}
+
+// admit counts a request until release is called, or refuses it.
+func (d *drain) admit() (release func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping {
+		return nil, errDraining()
+	}
+	d.running++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.running--; d.stopping && d.running == 0 {
+			close(d.ended)
+		}
+	}, nil
+}
+
+// stop refuses all further requests. The channel is closed when the others have ended.
+func (d *drain) stop() (ended <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopping, d.ended = true, make(chan struct{})
+	if d.running == 0 {
+		close(d.ended)
+	}
+	return d.ended
+}
+
+// isStopping reports whether the daemon stops.
+func (d *drain) isStopping() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopping
+}
+
+func errDraining() error {
+	return &api.Error{Kind: api.Busy, Code: api.CodeDraining, Message: "the daemon is stopping", Hint: "try again later"}
+}
+
+// admitRequest counts a request until release is called. A daemon that stops refuses it, unless
+// it belongs to a request that is being answered, or asks how the daemon is.
+func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request) (release func(), err error) {
+	if p, _ := r.Context().Value(peerKey).(peer); p.inside {
+		return func() {}, nil
+	}
+	switch r.URL.Path {
+	case "/healthz", "/readyz", "/version", "/metrics":
+		return func() {}, nil
+	}
+	if release, err = s.drain.admit(); err != nil {
+		w.Header().Set("Connection", "close") // the next one may reach another daemon
+	}
+	return release, err
+}
+
+// end stops the server: it refuses new requests and waits for those that are being
+// answered. Those that take too long are interrupted, and still get their answer.
+func (s *Server) end(srv *http.Server) error {
+	ended := s.drain.stop()
+	s.close()
+	within(ended, s.config.DrainLimit, drainLimit)
+	s.stop()
+	within(ended, s.config.InterruptLimit, interruptLimit)
+	limit, cancel := context.WithTimeout(context.Background(), interruptLimit)
+	defer cancel()
+	err := srv.Shutdown(limit)
+	if err != nil {
+		err = srv.Close()
+	}
+	s.jobs.all.Wait()
+	return err
+}
+
+// within waits for done, but no longer than a limit; 0 is the usual one.
+func within(done <-chan struct{}, limit, usual time.Duration) {
+	if limit == 0 {
+		limit = usual
+	}
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// closeInherited closes the listeners of a service manager.
+func closeInherited(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		if _, ok := l.(Inherited); ok {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	return err
+}
