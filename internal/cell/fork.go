@@ -27,7 +27,7 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 		return nil, err
 	}
 	begin := time.Now()
-	f, err := e.stateToFork(ctx, req)
+	f, err := e.stateToFork(ctx, req, e.Caller.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,9 @@ type forking struct {
 	race     string      // id of the race that forks, if any
 }
 
-// stateToFork finds the state that a request means. It captures that of a live cell.
-func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forking, err error) {
+// stateToFork finds the state that a request means, of a cell that has a revision; nil is
+// any. It captures that of a live cell.
+func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *int64) (f forking, err error) {
 	f.settings = req.Settings
 	if f.from, err = e.FindCell(req.Cell); err != nil {
 		return f, err
@@ -66,6 +67,7 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forkin
 		}
 		if now != nil {
 			req.Checkpoint, f.pauseUS = now.CheckpointID, now.PauseUS
+			expect = nil // the capture was made of that revision, and changed it
 		}
 	}
 	if f.lock, err = e.Store.LockHome(false); err != nil {
@@ -73,6 +75,9 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forkin
 	}
 	err = e.Store.View(func(tx *store.Tx) error {
 		if f.from, err = tx.CellByID(f.from.ID); err != nil {
+			return err
+		}
+		if err := unchanged(tx, f.from, expect); err != nil {
 			return err
 		}
 		f.at, err = e.FindCheckpoint(tx, f.from, req.Checkpoint)

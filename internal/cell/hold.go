@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 	}
 	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
-		return nil, e.busyError(c, what, err)
+		// Waiting does not help a caller who expects another revision.
+		return nil, cmp.Or(e.unchanged(c), e.busyError(c, what, err))
 	}
 	s.e, s.cell, s.cellLock = e, c, lock
 	if err := s.open(ctx, name, what); err != nil {
@@ -125,10 +127,10 @@ func (s *session) open(ctx context.Context, name, what string) error {
 			return err
 		}
 	}
-	if err := s.refusePaused(what); err != nil {
+	if err := s.e.unchanged(s.cell); err != nil {
 		return err
 	}
-	return s.e.unchanged(s.cell)
+	return s.refusePaused(what)
 }
 
 // unchanged refuses a cell that does not have the revision that the caller expects.
@@ -136,13 +138,17 @@ func (e *Engine) unchanged(c store.Cell) error {
 	if e.Caller.Expect == nil {
 		return nil
 	}
-	var now int64
-	err := e.Store.View(func(tx *store.Tx) (err error) {
-		now, err = tx.LastOfCell(c.ID)
-		return err
-	})
-	if err == nil && now != *e.Caller.Expect {
-		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *e.Caller.Expect)
+	return e.Store.View(func(tx *store.Tx) error { return unchanged(tx, c, e.Caller.Expect) })
+}
+
+// unchanged refuses a cell that does not have a revision; nil is any.
+func unchanged(tx *store.Tx, c store.Cell, expect *int64) error {
+	if expect == nil {
+		return nil
+	}
+	now, err := tx.LastOfCell(c.ID)
+	if err == nil && now != *expect {
+		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *expect)
 	}
 	return err
 }

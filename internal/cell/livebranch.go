@@ -192,7 +192,7 @@ func (b *branching) fork(ctx context.Context, names []string, checkpoint string)
 	c := b.e.Caller
 	c.Request = b.asked
 	e := b.e.As(c) // only the statements that make the cells are the request's
-	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: b.cell, Checkpoint: checkpoint, Settings: b.settings})
+	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: b.cell, Checkpoint: checkpoint, Settings: b.settings}, nil)
 	if err != nil {
 		return err
 	}

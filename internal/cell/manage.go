@@ -53,6 +53,9 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		if err != nil {
 			return err
 		}
+		if err := e.unchanged(c); err != nil {
+			return err
+		}
 		if c.Paused != nil && !force {
 			return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it; --force removes it, with what it was paused with", "cell %s is paused", name)
 		}

@@ -36,6 +36,9 @@ type RaceOptions struct {
 	// Accept reports whether the winner shall become the state of the cell, which
 	// must not be live then.
 	Accept bool
+	// Expect, if set, is the revision that the cell must have. That of the caller would
+	// be asked of the attempts, too.
+	Expect *int64
 	// Keep keeps the cells of the attempts, also if the process dies.
 	Keep bool
 	// Warm makes the attempts branches of the cell, which must be live, with these
@@ -58,6 +61,9 @@ func Bests() []string {
 func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 	from, err := e.FindCell(o.Cell)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.Store.View(func(tx *store.Tx) error { return unchanged(tx, from, o.Expect) }); err != nil {
 		return nil, err
 	}
 	if holder, live := e.Supervisor(from); live && o.Accept {
@@ -176,7 +182,7 @@ func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (st
 // fork makes cells and, in the same transaction, adds them to the intent unless they
 // stay.
 func (r *Race) fork(ctx context.Context, req api.ForkRequest, names []string, temporary bool) (from store.Cell, at store.Checkpoint, err error) {
-	f, err := r.e.stateToFork(ctx, req)
+	f, err := r.e.stateToFork(ctx, req, nil)
 	if err != nil {
 		return from, at, err
 	}

@@ -175,7 +175,7 @@ func (e *Engine) ForkMirror(ctx context.Context, from, name string, roots []stri
 		return api.Refusef(api.CodeNoSource, "`forkcell export "+name+" -o DIR` writes its files to a new directory",
 			"cell %s contains no state that %s has had", name, quote.Path(c.Source))
 	}
-	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: from, Checkpoint: at.ID})
+	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: from, Checkpoint: at.ID}, nil)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,18 @@ func TestLiveIfMatch(t *testing.T) {
 		d.problem(412, api.CodeChanged, "POST", at, body, "If-Match", `"9999"`)
 		d.want(200, nil, "POST", at, body, "If-Match", d.revision("demo"))
 	}
+	stale := func(method, path string, body any) {
+		t.Helper()
+		d.problem(412, api.CodeChanged, method, "/v1/cells/demo"+path, body, "If-Match", `"9999"`)
+		d.problem(409, map[string]api.Code{"live": api.CodeLive, "paused": api.CodePaused}[d.state("demo")], method, "/v1/cells/demo"+path, body)
+	}
 	post("start", nil)
+	stale("POST", "/restore", api.RestoreBody{Checkpoint: "base"})
+	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
+	stale("DELETE", "", nil)
 	post("pause", api.PauseBody{FSOnly: true})
+	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
+	stale("DELETE", "", nil)
 	post("resume", nil)
 	post("stop", nil)
 	post("start", nil)

@@ -61,6 +61,21 @@ func TestConditionalMoves(t *testing.T) {
 	d.problem(412, api.CodeChanged, "POST", "/v1/cells/demo/restore", nil, "If-Match", old)
 	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/restore", nil, "If-Match", "nonsense")
 	d.want(200, nil, "POST", "/v1/cells/demo/accept", nil, "If-Match", "*")
+	labels, fork := `{"labels": {"team": "a"}}`, api.ForkBody{Name: "try"}
+	race := api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 2}
+	for _, r := range []struct {
+		status       int
+		method, path string
+		body         any
+	}{
+		{200, "PATCH", "/v1/cells/demo", labels},
+		{201, "POST", "/v1/cells/demo/fork", fork},
+		{200, "POST", "/v1/race", race},
+		{204, "DELETE", "/v1/cells/demo", nil},
+	} {
+		d.problem(412, api.CodeChanged, r.method, r.path, r.body, "If-Match", old)
+		d.want(r.status, nil, r.method, r.path, r.body, "If-Match", d.revision("demo"))
+	}
 }
 
 // TestStream reads the output of a run as it comes.

@@ -53,7 +53,7 @@ func (s *Server) addRace() {
 				s.streaming(c, w, func() { s.streamRace(ctx, c, engine, req, w) })
 				return
 			}
-			res, err := race.Run(ctx, measured{engine, s, c}, req, func(api.RaceEvent) {})
+			res, err := race.Run(ctx, engine, req, func(api.RaceEvent) {})
 			if err != nil {
 				writeProblem(w, s.problemOf(c, err))
 				return
@@ -65,21 +65,20 @@ func (s *Server) addRace() {
 
 // raceRequest checks a body. It returns the engine that acts under the ceiling, and with
 // the credentials, of the request.
-func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (api.RaceRequest, Engine, error) {
-	req, err := s.raceOf(c, in.Body)
-	if err != nil {
-		return req, nil, err
+func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req api.RaceRequest, m measured, err error) {
+	if req, err = s.raceOf(c, in.Body); err != nil {
+		return req, m, err
 	}
 	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
 	if err != nil {
-		return req, nil, err
+		return req, m, err
 	}
 	req.RunOptions = set.options
 	if err := c.underCeiling(ctx, req.Cell, req.RunOptions); err != nil {
-		return req, nil, err
+		return req, m, err
 	}
 	expect, err := expectation(in.Match)
-	return req, s.actFor(c, expect, set.env), err
+	return req, measured{Engine: s.actFor(c, nil, set.env), server: s, call: c, expect: expect}, err
 }
 
 // raceOf checks what a body says about the attempts.
@@ -137,13 +136,13 @@ func (s *Server) jobsOf(c *call) int {
 
 // streamRace answers with what happens in a race. A race that is refused before its
 // forks exist is answered with a problem.
-func (s *Server) streamRace(ctx context.Context, c *call, engine Engine, req api.RaceRequest, w http.ResponseWriter) {
+func (s *Server) streamRace(ctx context.Context, c *call, engine measured, req api.RaceRequest, w http.ResponseWriter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	_, err := race.Run(ctx, measured{engine, s, c}, req, func(e api.RaceEvent) {
+	_, err := race.Run(ctx, engine, req, func(e api.RaceEvent) {
 		if events == nil {
 			events = newEventStream(w)
 			stop = events.beat()

@@ -268,7 +268,7 @@ func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Wr
 		remove = j.server.jobs.add(id, cancel)
 		begun(id)
 	}
-	return measured{j.engine, j.server, j.call}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)
+	return measured{Engine: j.engine, server: j.server, call: j.call}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)
 }
 
 // finish answers with the result when the run has ended.

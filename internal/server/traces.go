@@ -117,6 +117,7 @@ type measured struct {
 	Engine
 	server *Server
 	call   *call
+	expect *int64 // the revision of the cell of a race
 }
 
 // BeginRace makes the cells of attempts. Branches are taken out of the quotas of live
@@ -131,6 +132,7 @@ func (m measured) BeginRace(ctx context.Context, o cell.RaceOptions) (*cell.Race
 		}
 		defer release()
 	}
+	o.Expect = m.expect
 	return m.Engine.BeginRace(ctx, o)
 }
 
