@@ -141,8 +141,12 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		}
 		c.Rules.IgnoreFile = data
 	}
-	if _, err := e.Layout(c); err != nil {
+	at, err := e.Layout(c)
+	if err != nil {
 		return c, api.Usagef("patterns are gitignore-style", "%v", err)
+	}
+	if err := at.Rules.CheckNew(); err != nil {
+		return c, api.Usagef("use fewer patterns with `?`, `[` or several `**`", "%v", err)
 	}
 	return c, nil
 }

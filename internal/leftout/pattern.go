@@ -9,7 +9,6 @@ package leftout
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -33,7 +32,7 @@ type pattern struct {
 	dirOnly bool
 	// parts are the components. An unanchored pattern has one, and is compared
 	// with the last component of a path alone.
-	parts    []string
+	parts    []glob
 	anchored bool
 	kind     literal
 	word     string // the fixed part of the last component, see kind
@@ -80,56 +79,27 @@ func parse(text string) (pattern, error) {
 		case c == "" || c == "." || c == "..":
 			return pattern{}, bad("it has an empty component, \".\" or \"..\"")
 		case c == "**":
-			if n := len(p.parts); n > 0 && p.parts[n-1] == "**" {
+			if n := len(p.parts); n > 0 && p.parts[n-1].deep {
 				continue
 			}
 			stars++
-		default:
-			if strings.Contains(c, "[[:") {
-				return pattern{}, bad("named character classes are not supported")
-			}
-			c = caret(c)
-			if _, err := path.Match(c, ""); err != nil {
-				return pattern{}, bad("unbalanced bracket or trailing backslash")
-			}
+		case strings.Contains(c, "[[:"):
+			return pattern{}, bad("named character classes are not supported")
 		}
-		p.parts = append(p.parts, c)
+		g, err := newGlob(c)
+		if err != nil {
+			return pattern{}, bad("unbalanced bracket or trailing backslash")
+		}
+		p.parts = append(p.parts, g)
 	}
 	if stars > maxStars {
 		return pattern{}, bad("it has too many \"**\"")
 	}
-	if p.anchored && len(p.parts) == 2 && p.parts[0] == "**" && p.parts[1] != "**" {
+	if p.anchored && len(p.parts) == 2 && p.parts[0].deep && !p.parts[1].deep {
 		p.parts, p.anchored = p.parts[1:], false
 	}
-	p.kind, p.word = classify(p.parts[len(p.parts)-1])
+	p.kind, p.word = p.parts[len(p.parts)-1].literal()
 	return p, nil
-}
-
-// caret writes git's "[!x]" as "[^x]".
-func caret(c string) string {
-	b := []byte(c)
-	for i := 0; i+1 < len(b); i++ {
-		switch {
-		case b[i] == '\\':
-			i++
-		case b[i] == '[' && b[i+1] == '!':
-			b[i+1] = '^'
-		}
-	}
-	return string(b)
-}
-
-func classify(c string) (literal, string) {
-	const meta = `*?[\`
-	switch {
-	case !strings.ContainsAny(c, meta):
-		return exact, c
-	case len(c) > 1 && c[0] == '*' && !strings.ContainsAny(c[1:], meta):
-		return suffix, c[1:]
-	case len(c) > 1 && c[len(c)-1] == '*' && !strings.ContainsAny(c[:len(c)-1], meta):
-		return prefix, c[:len(c)-1]
-	}
-	return globbed, ""
 }
 
 // match compares the pattern with one path, given as its components. The caller
@@ -154,7 +124,7 @@ func (p *pattern) match(parts []string, isDir bool) bool {
 		}
 	case globbed:
 		if !p.anchored {
-			return glob(p.parts[0], name)
+			return p.parts[0].match(name)
 		}
 	}
 	return !p.anchored || matchParts(p.parts, parts)
@@ -162,36 +132,36 @@ func (p *pattern) match(parts []string, isDir bool) bool {
 
 // matchParts implements gitignore's path semantics: "**" stands for any number of
 // directories, at the end for everything below.
-func matchParts(pat, parts []string) bool {
-	for len(pat) > 0 {
-		if pat[0] == "**" {
-			if len(pat) == 1 {
-				return len(parts) > 0
+func matchParts(pat []glob, parts []string) bool {
+	// Where a component does not match, the last "**" takes one more. An earlier one
+	// never needs to: the last one can take the same components.
+	i, back, taken := 0, -1, 0
+	for j := 0; j < len(parts); {
+		switch {
+		case i < len(pat) && pat[i].deep:
+			rest := pat[i+1:]
+			if len(rest) == 0 {
+				return true
 			}
 			// The last "**" can only stand for all but as many components as the
 			// rest of the pattern has: a path may have very many.
-			if skip := len(parts) - len(pat) + 1; !slices.Contains(pat[1:], "**") {
-				return skip >= 0 && matchParts(pat[1:], parts[skip:])
+			if !slices.ContainsFunc(rest, func(g glob) bool { return g.deep }) {
+				skip := len(parts) - len(rest)
+				return skip >= j && matchParts(rest, parts[skip:])
 			}
-			for i := range parts {
-				if matchParts(pat[1:], parts[i:]) {
-					return true
-				}
-			}
+			back, taken = i, j
+			i++
+		case i < len(pat) && pat[i].match(parts[j]):
+			i++
+			j++
+		case back >= 0:
+			taken++
+			i, j = back+1, taken
+		default:
 			return false
 		}
-		if len(parts) == 0 || !glob(pat[0], parts[0]) {
-			return false
-		}
-		pat, parts = pat[1:], parts[1:]
 	}
-	return len(parts) == 0
-}
-
-// glob matches one component; parse has checked the pattern.
-func glob(pat, name string) bool {
-	ok, err := path.Match(pat, name)
-	return ok && err == nil
+	return i == len(pat)
 }
 
 // list is an ordered set of patterns, of which the last that matches decides.
@@ -233,7 +203,7 @@ func (l *list) admit(p *pattern) {
 	case suffix:
 		l.open(&l.last, p.word[len(p.word)-1])
 	case globbed:
-		if c := p.parts[len(p.parts)-1][0]; strings.IndexByte(`*?[\`, c) < 0 {
+		if c := p.parts[len(p.parts)-1].text[0]; strings.IndexByte(`*?[\`, c) < 0 {
 			l.open(&l.first, c)
 		} else {
 			l.always = true

@@ -3,6 +3,7 @@ package leftout
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 )
 
 // defaults are the secret rules, at any depth, without regard to case. Each one
@@ -46,6 +47,7 @@ type Options struct {
 // Rules decides what is left out. It is immutable.
 type Rules struct {
 	secret, file, extra *list
+	last                atomic.Pointer[place]
 }
 
 // New makes the rules of a cell.
@@ -74,6 +76,20 @@ func build(secret, file, extra []string) (*Rules, error) {
 		return nil, err
 	}
 	return &r, nil
+}
+
+// CheckNew refuses patterns whose wildcards would make an import take very long. It is
+// for new cells only: the rules of a cell that exists remain usable.
+func (r *Rules) CheckNew() error {
+	for _, c := range []struct {
+		of   string
+		list *list
+	}{{IgnoreFile, r.file}, {"the excluded patterns", r.extra}} {
+		if work := c.list.work(); work > maxWork {
+			return fmt.Errorf("%s: %w: the wildcards take too much work, %d units of at most %d", c.of, ErrPattern, work, maxWork)
+		}
+	}
+	return nil
 }
 
 // readIgnoreFile returns the patterns of a gitignore-style file, without comments,
@@ -154,24 +170,84 @@ const (
 	secret         // left out by a secret rule or by the source's file
 )
 
+// place is a directory with what the rules decided about it.
+type place struct {
+	path  string
+	above *place // nil for a name in the root
+	rule  string
+	verdict
+	final bool // nothing below it can be decided otherwise
+}
+
+// holds reports whether path is below the directory.
+func (p *place) holds(path string) bool {
+	return len(path) > len(p.path) && path[len(p.path)] == '/' && strings.HasPrefix(path, p.path)
+}
+
 func (r *Rules) decide(path string, isDir bool) (rule string, v verdict) {
-	under(path, isDir, func(parts []string, isDir bool) bool {
-		p := r.extra.find(parts, isDir)
-		switch {
-		case p != nil && !p.negated:
-			rule, v = p.text, chosen
-			return true
-		case p != nil || v != kept:
-			return false
-		}
-		if p := r.secret.find(parts, isDir); p != nil && !p.negated {
-			rule, v = p.text, secret
-		} else if p := r.file.find(parts, isDir); p != nil && !p.negated {
-			rule, v = p.text, secret
-		}
-		return false
-	})
-	return rule, v
+	if path == "" || path == "." {
+		return "", kept
+	}
+	var buf [16]string
+	parts := buf[:0]
+	for c := range strings.SplitSeq(path, "/") {
+		parts = append(parts, c)
+	}
+	above := r.directory(path[:max(strings.LastIndexByte(path, '/'), 0)], parts[:len(parts)-1])
+	p := r.name(above, path, parts, isDir)
+	return p.rule, p.verdict
+}
+
+// directory decides about a directory and those above it; parts are its components.
+// It remembers the last one: an import asks about the names of a directory one after
+// another, and the directories above it decide the same each time.
+func (r *Rules) directory(path string, parts []string) *place {
+	p := r.last.Load()
+	if p != nil && p.path == path {
+		return p
+	}
+	for p != nil && !p.holds(path) {
+		p = p.above
+	}
+	known, end := 0, 0
+	if p != nil {
+		known, end = strings.Count(p.path, "/")+1, len(p.path)+1
+	}
+	for i := known; i < len(parts); i++ {
+		end += len(parts[i])
+		next := r.name(p, path[:end], parts[:i+1], true)
+		p = &next
+		end++
+	}
+	if p != nil {
+		r.last.Store(p)
+	}
+	return p
+}
+
+// name decides about one name of a directory.
+func (r *Rules) name(above *place, path string, parts []string, isDir bool) place {
+	at := place{path: path, above: above}
+	if above != nil {
+		at.rule, at.verdict, at.final = above.rule, above.verdict, above.final
+	}
+	if at.final {
+		return at
+	}
+	p := r.extra.find(parts, isDir)
+	switch {
+	case p != nil && !p.negated:
+		at.rule, at.verdict, at.final = p.text, chosen, true
+		return at
+	case p != nil || at.verdict != kept:
+		return at
+	}
+	if p := r.secret.find(parts, isDir); p != nil && !p.negated {
+		at.rule, at.verdict = p.text, secret
+	} else if p := r.file.find(parts, isDir); p != nil && !p.negated {
+		at.rule, at.verdict = p.text, secret
+	}
+	return at
 }
 
 // Selector is the part of a change that a user selected.
