@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -40,6 +41,26 @@ func (e *Engine) Policy(_ context.Context, name string) (*api.PolicyResult, erro
 		res.Cell = c.Name
 	}
 	return res, err
+}
+
+// RunPolicy returns the policy that a run began with.
+func (e *Engine) RunPolicy(_ context.Context, id string) (*api.PolicyResult, error) {
+	var r store.Run
+	err := e.View(func(tx *store.Tx) (err error) {
+		r, err = tx.Run(id)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, api.Missing("run", id, "`forkcell log CELL` shows them")
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.StoredPolicy(r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	return policyResult(p)
 }
 
 // ReadPolicy checks a caller's policy file. It needs no home.

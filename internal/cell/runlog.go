@@ -44,7 +44,10 @@ func (e *Engine) RunLog(ctx context.Context, id string, stderr, follow bool, w i
 	}
 	_, _ = w.Write(nil)
 	_, err = io.Copy(w, f)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); errors.Is(err, store.ErrDigest) {
+		return api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "stored output %s was changed", digest)
+	}
+	return err
 }
 
 // liveLog writes the output of a run that is under way in another process.

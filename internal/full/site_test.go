@@ -358,7 +358,7 @@ func TestSitePages(t *testing.T) {
 	for _, at := range []string{
 		"/ui/", "/ui/?q=demo", "/ui/?q=none", "/ui/cells/demo", "/ui/cells/demo/files", "/ui/cells/demo/files?path=new&view=file", "/ui/cells/demo/history?path=new",
 		"/ui/cells/demo/policy", "/ui/cells/demo/apply", "/ui/runs/" + run, "/ui/runs/" + run + "?view=split&space=ignore", "/ui/runs/" + run + "/file?path=new", "/ui/runs/" + run + "/output",
-		"/ui/runs/" + run + "/suggest", "/ui/events", "/ui/events?action=denied&class=file_activity", "/ui/compare", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/compare?cell=demo&to=demo-try-1",
+		"/ui/runs/" + run + "/policy", "/ui/runs/" + run + "/suggest", "/ui/events", "/ui/events?action=denied&class=file_activity", "/ui/compare", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/compare?cell=demo&to=demo-try-1",
 		"/ui/receipts", "/ui/policy", "/ui/policy?cell=demo&host=example.com:443", "/ui/policy?cell=demo", "/ui/tokens", "/ui/doctor",
 	} {
 		r.get(http.StatusOK, at)

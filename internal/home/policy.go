@@ -16,10 +16,10 @@ func (h *Home) StoredPolicy(hash string) (*policy.Policy, error) {
 	}
 	text, err := h.Store.ReadBlob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the stored policy %s is missing", hash)
 	}
 	if errors.Is(err, store.ErrDigest) {
-		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the stored policy %s was changed", hash)
 	}
 	if err != nil {
 		return nil, err

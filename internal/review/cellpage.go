@@ -36,14 +36,18 @@ type cellBody struct {
 	Runs   []api.RunInfo
 	Before int64 // the number to go on from, 0 at the end
 	Later  bool  // the newest runs are not on the page
-	// Unapplied counts files that the source directory does not have; -1 is unknown.
-	Unapplied int
+	// Unapplied counts files that the source directory does not have; -1 is unknown, and
+	// Incomparable says why.
+	Unapplied    int
+	Incomparable string
 	// Undoable reports whether there is an apply to undo.
 	Undoable bool
 	Decides  bool
 	MayRun   bool
 	States   []api.GraphNode
-	Policy   *api.PolicyResult
+	Policy   *api.PolicyResult // nil if it cannot be read
+	// BadPolicy says why the policy cannot be read.
+	BadPolicy string
 }
 
 // HasAgent reports whether one of the runs is a session of a coding agent.
@@ -81,23 +85,27 @@ func (q *request) cellPage() error {
 	nameFewer(body.States)
 	slices.Reverse(body.States)
 	if body.Policy, err = q.engine.Policy(ctx, name); err != nil {
-		return err
+		body.BadPolicy = q.problem(err)
 	}
 	if body.Undoable, err = q.engine.HasApply(ctx, name); err != nil {
 		return err
 	}
 	if body.Idle() && body.Applied != "" {
-		body.Unapplied = q.unapplied(ctx, name)
+		if n, err := q.unapplied(ctx, name); err != nil {
+			body.Incomparable = q.problem(err)
+		} else {
+			body.Unapplied = n
+		}
 	}
 	return q.show("cell", frame{Title: name, Nav: "cells", Live: path("live") + query("cell", name), Body: body})
 }
 
 // unapplied counts the files that the source directory does not have yet, up to a
-// limit, or returns -1 if the states cannot be compared, as after gc.
-func (q *request) unapplied(ctx context.Context, name string) (n int) {
+// limit. It fails if the states cannot be compared, as after gc.
+func (q *request) unapplied(ctx context.Context, name string) (n int, err error) {
 	res, err := q.engine.Diff(ctx, api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true})
 	if err != nil {
-		return -1
+		return 0, err
 	}
 	err = res.Each(func(tree.Change) error {
 		if n++; n >= unappliedShown {
@@ -106,9 +114,9 @@ func (q *request) unapplied(ctx context.Context, name string) (n int) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errFound) {
-		return -1
+		return 0, err
 	}
-	return n
+	return n, nil
 }
 
 // Many reports that there are more files than were counted.

@@ -114,7 +114,7 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 	}
 	races, err := q.engine.Races(ctx, b.Cell, names)
 	if err != nil { // they are forks all the same
-		b.Missing = q.site.config.Problem(q.Request, err).Detail
+		b.Missing = q.problem(err)
 	}
 	for _, r := range races {
 		b.Races = append(b.Races, newRaceLines(r, forks))
@@ -190,7 +190,7 @@ func (q *request) addComparison(ctx context.Context, b *compareBody) error {
 	}
 	b.Changes, err = compare(ctx, q.engine, api.DiffRequest{Cell: b.Cell, From: b.From, To: b.To}, o)
 	if err != nil {
-		b.Missing = q.site.config.Problem(q.Request, err).Detail
+		b.Missing = q.problem(err)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func (q *request) eventsPage() error {
 		if len(body.Lines) == 0 {
 			return err
 		}
-		body.Damaged = q.site.config.Problem(q.Request, err).Detail
+		body.Damaged = q.problem(err)
 	}
 	if len(body.Lines) > eventsOnPage {
 		body.Lines, body.More = body.Lines[len(body.Lines)-eventsOnPage:], true

@@ -174,6 +174,9 @@ type historyBody struct {
 	Changes    []pathChange
 	Looked     int
 	More       bool
+	// Unread counts the runs that cannot be compared, and Why says why not the newest.
+	Unread int
+	Why    string
 }
 
 // pathChange is a run that changed a path.
@@ -200,7 +203,10 @@ func (q *request) historyPage() error {
 		}
 		kind, err := q.changeOf(r, p)
 		if err != nil {
-			continue // its states were freed: it cannot be compared any more
+			if body.Unread++; body.Unread == 1 {
+				body.Why = q.problem(err)
+			}
+			continue
 		}
 		if kind != "" {
 			body.Changes = append(body.Changes, pathChange{r, kind})

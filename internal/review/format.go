@@ -104,7 +104,7 @@ func mark(word string) badge {
 		"succeeded": {"good", "✓"}, "accepted": {"good", "✓"}, "partial": {"good", "◐"}, "added": {"good", "+"}, "allowed": {"good", "✓"}, "ok": {"good", "✓"},
 		"active": {"good", "✓"}, "verified": {"good", "✓"}, "works": {"good", "✓"},
 		"failed": {"bad", "✕"}, "rejected": {"bad", "✕"}, "killed": {"bad", "✕"}, "error": {"bad", "!"}, "deleted": {"bad", "−"}, "denied": {"bad", "✕"},
-		"timed_out": {"bad", "◷"}, "mismatch": {"bad", "!"}, "revoked": {"bad", "✕"}, "missing": {"bad", "✕"}, "fails": {"bad", "✕"},
+		"timed_out": {"bad", "◷"}, "mismatch": {"bad", "!"}, "unreadable": {"bad", "!"}, "revoked": {"bad", "✕"}, "missing": {"bad", "✕"}, "fails": {"bad", "✕"},
 		"pending": {"wait", "●"}, "interrupted": {"wait", "‖"}, "degraded": {"wait", "!"}, "expired": {"wait", "◷"}, "type": {"wait", "!"},
 		"running": {"live", "▸"}, "live": {"live", "▸"}, "paused": {"live", "‖"},
 		"restored": {"calm", "↺"}, "renamed": {"calm", "→"}, "modified": {"calm", "~"}, "mode": {"calm", "#"}, "idle": {"calm", "○"},

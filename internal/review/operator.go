@@ -49,7 +49,7 @@ func (q *request) explainPage() error {
 			body.Answer, err = q.engine.ExplainPolicy(q.Context(), cell.PolicyRef{Cell: body.Cell}, question)
 		}
 		if err != nil {
-			body.Missing = q.site.config.Problem(q.Request, err).Detail
+			body.Missing = q.problem(err)
 		}
 	}
 	return q.show("policy", frame{Title: "Policy", Nav: "policy", Body: body})
@@ -77,7 +77,8 @@ func (b explainBody) question() (cell.PolicyQuestion, error) {
 // policyBody is the page of a cell's policy.
 type policyBody struct {
 	Cell     *api.StatusResult
-	Policy   *api.PolicyResult
+	Policy   *api.PolicyResult // nil if it cannot be read
+	Missing  string            // why
 	Text     string
 	MayApply bool
 }
@@ -92,10 +93,31 @@ func (q *request) cellPolicy() error {
 		return err
 	}
 	if body.Policy, err = q.engine.Policy(q.Context(), name); err != nil {
+		body.Missing = q.problem(err)
+	} else {
+		body.Text = string(body.Policy.Text)
+	}
+	return q.show("cellpolicy", frame{Title: "Policy of " + name, Nav: "policy", Body: body})
+}
+
+// runPolicyBody is the page of the policy that a run began with.
+type runPolicyBody struct {
+	Run    *api.RunInfo
+	Policy *api.PolicyResult
+	Lines  []string
+}
+
+func (q *request) runPolicy() error {
+	info, err := q.run()
+	if err != nil {
 		return err
 	}
-	body.Text = string(body.Policy.Text)
-	return q.show("cellpolicy", frame{Title: "Policy of " + name, Nav: "policy", Body: body})
+	body := runPolicyBody{Run: info}
+	if body.Policy, err = q.engine.RunPolicy(q.Context(), info.RunID); err != nil {
+		return err
+	}
+	body.Lines = strings.Split(strings.TrimSuffix(string(body.Policy.Text), "\n"), "\n")
+	return q.show("runpolicy", frame{Title: "Policy of a run", Nav: "cells", Body: body})
 }
 
 // setPolicy gives a cell another policy.

@@ -24,14 +24,19 @@ type stream struct {
 	Lines [][]part
 	// Cut counts the bytes before the first line.
 	Cut int64
+	// Problem says why the stream cannot be read.
+	Problem string
 }
 
-// outputTails returns the ends of both streams. A stream that cannot be read now, such
-// as that of a run in another process, is left out.
+// outputTails returns the ends of both streams, without empty ones. The output of a run
+// in another process can be read when it has ended, and is left out until then.
 func (q *request) outputTails(ctx context.Context, run string) (list []stream) {
 	for _, name := range []string{"stdout", "stderr"} {
 		s, err := q.outputOf(ctx, run, name, tailBytes)
-		if err == nil && s.Total > 0 {
+		if err != nil && api.KindOf(err) != api.Busy {
+			s.Problem = q.problem(err)
+		}
+		if s.Problem != "" || err == nil && s.Total > 0 {
 			list = append(list, s)
 		}
 	}
@@ -104,7 +109,7 @@ func (q *request) outputPage() error {
 	for _, name := range []string{"stdout", "stderr"} {
 		s, err := q.outputOf(q.Context(), info.RunID, name, outputBytes)
 		if err != nil {
-			body.Missing = q.site.config.Problem(q.Request, err).Detail
+			body.Missing = q.problem(err)
 			break
 		}
 		body.Streams = append(body.Streams, s)

@@ -162,6 +162,13 @@ func (q *request) fail(err error) {
 	_ = q.showStatus(f.Status, "failure", frame{Title: title, Body: f})
 }
 
+// problem returns what an error says to a visitor.
+func (q *request) problem(err error) string { return q.site.config.Problem(q.Request, err).Detail }
+
+// isGone reports whether what a page looked for does not exist. After any other error
+// it may exist, and cannot be read.
+func isGone(err error) bool { return api.KindOf(err) == api.NotFound }
+
 // addHeaders sets the headers that belong to an error, such as Retry-After.
 func addHeaders(w http.ResponseWriter, err error) {
 	if with, ok := errors.AsType[interface {

@@ -18,6 +18,7 @@ func (s *Site) addRun() {
 	s.get("/runs/{run}/image", (*request).runImage)
 	s.get("/runs/{run}/output", (*request).outputPage)
 	s.get("/runs/{run}/output/raw", (*request).rawOutput)
+	s.get("/runs/{run}/policy", (*request).runPolicy)
 	s.get("/runs/{run}/receipt", (*request).receiptPage)
 	s.get("/runs/{run}/bundle", (*request).bundle)
 	s.get("/runs/{run}/suggest", (*request).suggestPage)
@@ -29,7 +30,9 @@ type runBody struct {
 	*api.RunInfo
 	Receipt *receipt.Run // nil while it runs
 	Cell    *api.StatusResult
-	Changes *changes
+	// BadPolicy says why the policy of the run cannot be read.
+	BadPolicy string
+	Changes   *changes
 	// Missing says why the changes cannot be shown.
 	Missing   string
 	Reach     reach
@@ -71,15 +74,16 @@ func (q *request) runPage() error {
 	}
 	ctx := q.Context()
 	body := runBody{RunInfo: info, Decides: q.decides(), MayRun: q.may("run")}
-	if body.Cell, err = q.engine.Status(ctx, info.Cell); err != nil {
-		body.Missing = "The cell was removed. The receipt remains."
-	} else if body.Undoable, err = q.engine.HasApply(ctx, info.Cell); err != nil {
+	if err := q.addCellOf(ctx, &body); err != nil {
 		return err
+	}
+	if _, err := q.engine.RunPolicy(ctx, info.RunID); err != nil {
+		body.BadPolicy = q.problem(err)
 	}
 	o.known = info.ChangedFiles
 	if body.Cell != nil && body.Ended() {
 		if body.Changes, err = compare(ctx, q.engine, api.DiffRequest{Cell: info.Cell, Run: info.RunID}, o); err != nil {
-			body.Missing = q.site.config.Problem(q.Request, err).Detail
+			body.Missing = q.problem(err)
 		}
 	}
 	if body.Changes != nil {
@@ -98,6 +102,20 @@ func (q *request) runPage() error {
 	body.Output = q.outputTails(ctx, info.RunID)
 	title := "Run of " + info.Cell
 	return q.show("run", frame{Title: title, Nav: "cells", Live: liveRun(info), Body: body})
+}
+
+// addCellOf adds the cell of a run, if it still exists.
+func (q *request) addCellOf(ctx context.Context, body *runBody) (err error) {
+	switch body.Cell, err = q.engine.Status(ctx, body.RunInfo.Cell); {
+	case err == nil:
+		body.Undoable, err = q.engine.HasApply(ctx, body.RunInfo.Cell)
+		return err
+	case isGone(err):
+		body.Missing = "The cell was removed. The receipt remains."
+	default:
+		body.Missing = q.problem(err)
+	}
+	return nil
 }
 
 // addProof reads what the receipt says.

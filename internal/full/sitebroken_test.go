@@ -1,0 +1,77 @@
+package full_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// spoil puts other contents in the place of a stored blob, or removes it.
+func (d *daemon) spoil(digest, content string) {
+	d.Helper()
+	name := filepath.Join(d.home, "blobs/sha256", digest[:2], digest)
+	err := os.Remove(name)
+	if err == nil && content != "" {
+		err = os.WriteFile(name, []byte(content), 0o600)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// TestSiteChangedPolicy: pages name a stored policy that was altered, and show
+// everything else.
+func TestSiteChangedPolicy(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	d.want(http.StatusOK, nil, "PUT", "/v1/cells/demo/policy", api.ValidateBody{Policy: "offline"})
+	run := d.ran("demo", "echo written > new")
+	var info api.RunInfo
+	d.want(http.StatusOK, &info, "GET", "/v1/runs/"+run, nil)
+	r := newReviewer(d)
+	ofRun := "/ui/runs/" + run
+	r.get(http.StatusOK, ofRun)
+	r.has(ofRun+"/policy", "written")
+	r.lacks("unreadable")
+	r.get(http.StatusOK, ofRun+"/policy")
+	r.has(info.PolicyHash, "version: 1")
+
+	for _, c := range []struct{ content, says string }{{"version: 1\n", "was changed"}, {"", "is missing"}} {
+		d.spoil(info.PolicyHash, c.content)
+		for _, at := range []string{ofRun, "/ui/cells/demo", "/ui/cells/demo/policy"} {
+			r.get(http.StatusOK, at)
+			r.has("the stored policy " + info.PolicyHash + " " + c.says)
+		}
+		r.get(http.StatusOK, ofRun)
+		r.has("unreadable", "written")
+		r.get(http.StatusBadRequest, ofRun+"/policy")
+		r.has(c.says)
+	}
+}
+
+// TestSiteChangedOutput: output that cannot be read is not taken for no output.
+func TestSiteChangedOutput(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "echo written; echo failed >&2")
+	digest := receipt.Hash([]byte("written\n"))
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has("written", "stdout, 8 B")
+	for _, content := range []string{"another\n", ""} {
+		d.spoil(digest, content)
+		for _, at := range []string{"/ui/runs/" + run, "/ui/runs/" + run + "/output"} {
+			r.get(http.StatusOK, at)
+			r.has(digest)
+			r.lacks("has written nothing")
+		}
+	}
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has("stderr, 7 B")
+}
