@@ -41,6 +41,7 @@ const colourAlone = `(() => {` + colours + `
     bad.add("colour alone: " + named(e));
   }
   for (const e of document.querySelectorAll("tr.add, tr.del")) if (!/[+-]/.test(e.querySelector(".sg")?.textContent)) bad.add("colour alone: " + named(e));
+  for (const e of document.querySelectorAll(".split td.add, .split td.del")) if (!/[+-]/.test(getComputedStyle(e, "::before").content)) bad.add("colour alone: " + named(e));
   return [...bad];
 })()`
 
@@ -89,7 +90,8 @@ body { background: #fff; color: #222; } a { color: #06635c; text-decoration: und
 </style></head><body><h1 id="top">A page</h1><p>Read <a href="/x">the guide</a> first.</p>
 <form><label>Name <input name="n"></label> <input aria-label="Why" name="w"> <button>Send</button></form>
 <img src="data:," alt="A picture"><table><thead><tr><th>Run</th></tr></thead><tr><th scope="row">One</th></tr>
-<tr class="add"><td class="sg">+</td><td>new</td></tr></table></body></html>`
+<tr class="add"><td class="sg">+</td><td>new</td></tr></table>
+<style>.split .add::before { content: "+"; }</style><table class="split"><tr><td class="add">new</td></tr></table></body></html>`
 
 // TestBrowserChecks: each check of the pages fails for a page with that fault, and for
 // no other.
@@ -115,6 +117,7 @@ func TestBrowserChecks(t *testing.T) {
 		{"low contrast of a part", "<button>", `<button style="color: #fff; background: #eee">`, "light", "contrast 1.16: BUTTON"},
 		{"link in colour alone", "text-decoration: underline", "text-decoration: none", "light", "colour alone: A"},
 		{"change in colour alone", `class="sg">+<`, `class="sg"><`, "light", "colour alone: TR"},
+		{"change beside the old one in colour alone", `content: "+"`, `content: ""`, "light", "colour alone: TD"},
 		{"no outline", ":focus-visible { outline: 2px solid #06635c; }", ":focus-visible { outline: none; }", "light", "no outline: "},
 		{"outline that cannot be seen", "outline: 2px solid #06635c", "outline: 2px solid #ddd", "light", "no outline: "},
 		{"outline that cannot be seen, dark", "outline: 2px solid #7fd6cf", "outline: 2px solid #333", "dark", "no outline: "},

@@ -4,6 +4,7 @@ package full_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -21,6 +22,9 @@ const squeezed = `[...document.querySelectorAll("table.list td")].filter(td => {
 func TestBrowserNarrow(t *testing.T) {
 	d := newDaemon(t)
 	d.cell("demo")
+	for range 6 {
+		d.ran("demo", "echo x >> old")
+	}
 	run := d.ran("demo", "echo x > new")
 	b := newTab(t, newBrowser(t), d)
 	b.looks("light", 320)
@@ -36,6 +40,11 @@ func TestBrowserNarrow(t *testing.T) {
 			t.Errorf("%s is outside of the screen", selector)
 		}
 	}
+	b.open("/ui/cells/demo")
+	b.waits("Lineage")
+	if !step(b, chromedp.Evaluate[bool](`document.querySelector(".graph a.head").getBoundingClientRect().right <= 320`)) {
+		t.Error("the graph does not show the head")
+	}
 	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", nil)
 	for _, page := range []string{"/ui/", "/ui/events", "/ui/receipts", "/ui/cells/demo", "/ui/doctor", "/ui/runs/" + run, "/ui/cells/demo/apply", "/ui/cells/demo/files"} {
 		b.open(page)
@@ -48,4 +57,26 @@ func TestBrowserNarrow(t *testing.T) {
 		}
 	}
 	b.quiet("narrow")
+}
+
+// TestBrowserOutOfSight: the check of what is beside the window finds it.
+func TestBrowserOutOfSight(t *testing.T) {
+	b := emptyTab(t, newBrowser(t))
+	b.looks("light", 320)
+	for body, want := range map[string]string{
+		`<button>Send</button>`:                         "",
+		`<main><p style="width: 400px">wide</p></main>`: "the page is ",
+		`<div style="overflow: hidden"><button style="margin-left: 310px">Send</button></div>`:          "outside: BUTTON",
+		`<div style="overflow: hidden"><a href="#" style="position: relative; left: -20px">x</a></div>`: "outside: A",
+		`<div class="graph" style="overflow: auto"><a href="#" style="margin-left: 400px">x</a></div>`:  "",
+	} {
+		b.do(chromedp.Navigate("about:blank"))
+		if !step(b, chromedp.Evaluate[bool](`document.body.innerHTML = `+"`"+body+"`"+`, true`)) {
+			t.Fatal(body)
+		}
+		bad := b.texts(outOfSight)
+		if len(bad) > 0 != (want != "") || want != "" && !strings.HasPrefix(bad[0], want) {
+			t.Errorf("%s: found %q, want %q", body, bad, want)
+		}
+	}
 }

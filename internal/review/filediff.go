@@ -38,6 +38,8 @@ type fileDiff struct {
 	Hunks  []hunk
 	Added  int
 	Gone   int
+	// Whole reports that there is a file after the change.
+	Whole bool
 	// Folded reports that the contents are not shown.
 	Folded bool
 	// Cut reports that the hunks are only the first ones.
@@ -104,6 +106,7 @@ type pair struct{ Left, Right *row }
 // newFileDiff describes a change without its contents.
 func newFileDiff(c tree.Change) *fileDiff {
 	d := &fileDiff{Path: c.Path, OldPath: c.OldPath, Kind: string(c.Kind), Folded: true}
+	d.Whole = c.New != nil && c.New.Kind == tree.KindFile
 	what, isControl := leftout.IsControl(strings.TrimPrefix(c.Path, "./"))
 	if isControl {
 		d.Control = what

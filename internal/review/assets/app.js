@@ -51,6 +51,15 @@
   document.addEventListener("scroll", release, true);
   document.addEventListener("selectionchange", release);
 
+  // The newest states are at the right end of the graph.
+  const showHead = () => {
+    const graph = one(".graph"), head = one(".graph a.head");
+    if (!head) return;
+    const over = head.getBoundingClientRect().right + 24 - graph.getBoundingClientRect().right;
+    if (over > 0) graph.scrollLeft += over;
+  };
+  showHead();
+
   const renew = async () => {
     if (busy()) {
       changed();
@@ -72,6 +81,7 @@
     const places = reading() ? terms().map((t) => t.scrollTop) : null;
     const folds = new Map(all("details[id]").map((d) => [d.id, d.open]));
     const at = window.scrollY;
+    const shown = one(".graph") && one(".graph").scrollLeft;
     one("main").replaceChildren(...Array.from(fresh.childNodes).map((n) => document.importNode(n, true)));
     for (const [id, open] of folds) {
       const d = document.getElementById(id);
@@ -81,6 +91,7 @@
     held = null;
     toEnd();
     if (places) terms().forEach((t, i) => { t.scrollTop = places[i] ?? t.scrollHeight; });
+    if (one(".graph") && shown !== null) one(".graph").scrollLeft = shown;
     window.scrollTo(0, at);
     // A session that went back to a turn goes on as another run.
     if (page.body.dataset.live !== document.body.dataset.live) {
