@@ -70,3 +70,23 @@ func TestSiteSession(t *testing.T) {
 	r.get(http.StatusOK, "/ui/cells/demo/files")
 	r.lacks("wrong")
 }
+
+// TestSiteMessages: the page of a session lists the messages that were sent to its agent.
+func TestSiteMessages(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	i := d.session(listener("demo"))
+	r := newReviewer(d)
+	at := "/ui/cells/" + i.SessionID + "/session"
+	r.get(http.StatusOK, at)
+	r.has("Nobody has sent one.")
+	d.says(i.SessionID, "one")
+	d.says(i.SessionID, "twice")
+	d.want(http.StatusOK, nil, "POST", "/v1/sessions/"+i.SessionID+"/stop", nil)
+	r.get(http.StatusOK, at)
+	r.has("4 bytes typed into", "6 bytes typed into")
+	if strings.Index(r.page, "6 bytes typed") > strings.Index(r.page, "4 bytes typed") {
+		t.Error("the last message is not the first of the list")
+	}
+}

@@ -1,10 +1,12 @@
 package review
 
 import (
+	"context"
 	"slices"
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -21,10 +23,12 @@ type agentBody struct {
 	*api.StatusResult
 	Run *api.RunInfo // the last one of the agent
 	// Turns are the newest turns, the last one first. Older counts the others.
-	Turns  []turn
-	Older  int
-	Output []stream
-	MayRun bool
+	Turns []turn
+	Older int
+	// Messages are the newest messages that were sent to the agent, the last one first.
+	Messages []eventLine
+	Output   []stream
+	MayRun   bool
 }
 
 // turn is a turn, with the state of the one before, which is "" for the first.
@@ -67,8 +71,24 @@ func (q *request) agentPage() error {
 	slices.Reverse(body.Turns)
 	body.Older = max(0, len(body.Turns)-turnsOnPage)
 	body.Turns = body.Turns[:len(body.Turns)-body.Older]
+	if body.Messages, err = q.messages(ctx, body.Run.RunID); err != nil {
+		return err
+	}
 	body.Output = q.outputTails(ctx, body.Run.RunID)
 	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: liveRun(body.Run), Body: body})
+}
+
+// messages lists what was typed into a session: when and how much. What it was is not
+// recorded.
+func (q *request) messages(ctx context.Context, run string) (list []eventLine, err error) {
+	err = q.engine.Events(ctx, api.EventQuery{Run: run, Class: int(event.ConfigChange), Limit: eventsRead}, func(rec event.Record) error {
+		if l := newEventLine(rec); l.state == event.MessageTyped {
+			list = append(list, l)
+		}
+		return nil
+	})
+	slices.Reverse(list)
+	return list[:min(len(list), turnsOnPage)], err
 }
 
 // isAgent reports whether a run is one of a coding agent.

@@ -31,6 +31,7 @@ type eventLine struct {
 	Rule    string
 
 	network bool
+	state   string
 }
 
 // ocsf has the fields of an event that a page shows.
@@ -38,6 +39,7 @@ type ocsf struct {
 	Activity string `json:"activity_name"`
 	Message  string `json:"message"`
 	Detail   string `json:"status_detail"`
+	State    string `json:"state"`
 	Rule     *struct {
 		Name string `json:"name"`
 	} `json:"firewall_rule"`
@@ -74,7 +76,7 @@ func newEventLine(rec event.Record) eventLine {
 		l.Message = "this event cannot be read"
 		return l
 	}
-	l.Message = o.Message
+	l.Message, l.state = o.Message, o.State
 	if l.Message == "" {
 		l.Message = o.Activity
 	}
