@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // A host that has got the value of a credential may repeat it, at any path and on any
@@ -47,7 +48,13 @@ func (p *Proxy) search(res *http.Response, f *flight) error {
 		return nil
 	}
 	mask := credential.Mask{Echo: p.echo(f)}
-	res.Body = mask.Body(res.Body)
+	if f.endpoint != nil && f.endpoint.Protocol == policy.GRPC {
+		// Only where the policy says so: else a program could choose what counts as
+		// the end of a message.
+		res.Body = mask.Calls(res.Body)
+	} else {
+		res.Body = mask.Body(res.Body)
+	}
 	if cut != nil {
 		cut.ReadCloser = res.Body
 		res.Body = cut

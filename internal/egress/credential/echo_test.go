@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -133,6 +135,32 @@ func masked(e *credential.Echo, from io.ReadCloser) io.ReadCloser {
 	return m.Body(from)
 }
 
+// TestEchoCalls checks that a message of gRPC that ends with what could be the start
+// of a value is passed on at once, and that values within messages are masked.
+func TestEchoCalls(t *testing.T) {
+	t.Parallel()
+	set, _ := shapedSet(t, "", "REAL-REAL-value")
+	echo := func() *credential.Echo { return set.Echo("a.example") }
+	call := func(s string) string { return "\x00\x00\x00\x00" + string(rune(len(s))) + s }
+	text := call("it is REAL-REAL-value") + call("") + call("REAL-") + call("REAL-value") + call("REAL-REAL-valueR")
+	want := call("it is ***************") + call("") + call("REAL-") + call("REAL-value") + call("***************R")
+	for size := range 40 {
+		m := credential.Mask{Echo: echo}
+		got, err := io.ReadAll(m.Calls(io.NopCloser(&chunks{text: []byte(text), size: size + 1})))
+		if err != nil || string(got) != want {
+			t.Errorf("pieces of %d: %q, %v", size+1, got, err)
+		}
+	}
+	r, w := io.Pipe()
+	m := credential.Mask{Echo: echo}
+	body := m.Calls(r)
+	go func() { _, _ = io.WriteString(w, call("ends with REAL-")) }()
+	buf := make([]byte, 100)
+	if n, err := body.Read(buf); err != nil || string(buf[:n]) != call("ends with REAL-") {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
+
 type chunks struct {
 	text []byte
 	size int
@@ -145,4 +173,30 @@ func (c *chunks) Read(p []byte) (int, error) {
 	n := copy(p[:min(len(p), c.size)], c.text)
 	c.text = c.text[n:]
 	return n, nil
+}
+
+// TestMaskPieces checks that a stream in pieces is masked as the whole text is, with
+// values that overlap.
+func TestMaskPieces(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		few := rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 8, 20, -1)
+		set, _ := shapedSet(t, "", few.Draw(r, "value"))
+		for _, v := range rapid.SliceOfN(few, 0, 4).Draw(r, "others") {
+			if _, err := set.Renew("a", value(t, v), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		echo := set.Echo("a.example")
+		m := credential.Mask{Echo: func() *credential.Echo { return echo }}
+		var text, got string
+		for _, piece := range rapid.SliceOf(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 0, 30, -1)).Draw(r, "pieces") {
+			text += piece
+			got += string(m.Next([]byte(piece), false))
+		}
+		got += string(m.Next(nil, true))
+		if want := echo.Text(text); got != want {
+			r.Fatalf("%q, want %q", got, want)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 )
@@ -46,11 +47,18 @@ func (m *Mask) Next(b []byte, last bool) []byte {
 // Body masks values in a body while it is read.
 func (m *Mask) Body(from io.ReadCloser) io.ReadCloser { return &maskedBody{from: from, mask: m} }
 
+// Calls masks values in a body of gRPC while it is read. A message does not wait for
+// the next one, so a value in two messages is not found.
+func (m *Mask) Calls(from io.ReadCloser) io.ReadCloser {
+	return &maskedBody{from: from, mask: m, calls: &calls{}}
+}
+
 type maskedBody struct {
-	from io.ReadCloser
-	mask *Mask
-	out  []byte
-	err  error
+	from  io.ReadCloser
+	mask  *Mask
+	calls *calls // nil if the body has no messages
+	out   []byte
+	err   error
 }
 
 // maxPiece bounds what is read at once: the mask has a copy of it.
@@ -66,7 +74,15 @@ func (m *maskedBody) Read(p []byte) (int, error) {
 		}
 		var n int
 		n, m.err = m.from.Read(p[:min(len(p), maxPiece)])
-		m.out = m.mask.Next(p[:n], errors.Is(m.err, io.EOF))
+		m.out = m.out[:0]
+		for b := p[:n]; len(b) > 0; {
+			k, last := m.calls.next(b)
+			m.out = append(m.out, m.mask.Next(b[:k], last)...)
+			b = b[k:]
+		}
+		if errors.Is(m.err, io.EOF) {
+			m.out = append(m.out, m.mask.Next(nil, true)...)
+		}
 	}
 	n := copy(p, m.out)
 	if m.out = m.out[n:]; len(m.out) == 0 {
@@ -76,3 +92,37 @@ func (m *maskedBody) Read(p []byte) (int, error) {
 }
 
 func (m *maskedBody) Close() error { return m.from.Close() }
+
+// calls finds the messages of gRPC in a stream. Before each are five bytes, of which
+// the last four are its length.
+type calls struct {
+	head []byte
+	left int64
+}
+
+// next returns how much of b belongs to the current message, and whether it ends
+// there.
+func (c *calls) next(b []byte) (n int, last bool) {
+	if c == nil {
+		return len(b), false
+	}
+	for n < len(b) {
+		if c.left > 0 {
+			k := min(c.left, int64(len(b)-n))
+			c.left -= k
+			n += int(k)
+		} else {
+			c.head = append(c.head, b[n])
+			n++
+			if len(c.head) < 5 {
+				continue
+			}
+			c.left = int64(binary.BigEndian.Uint32(c.head[1:]))
+			c.head = c.head[:0]
+		}
+		if c.left == 0 {
+			return n, true
+		}
+	}
+	return n, false
+}
