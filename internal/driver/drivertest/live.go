@@ -123,6 +123,34 @@ func testExecLeavesSomethingBehind(t *testing.T, f *Fixture) {
 	}
 }
 
+// slowCaller takes the first piece of output only after a while, and counts.
+type slowCaller struct {
+	wait time.Duration
+	got  int
+}
+
+func (s *slowCaller) Write(p []byte) (int, error) {
+	<-time.After(s.wait)
+	s.wait = 0
+	s.got += len(p)
+	return len(p), nil
+}
+
+// testExecSlowCaller: what a command wrote before it ended is not lost when the caller
+// takes it late, also while a process that was left behind holds the streams.
+func testExecSlowCaller(t *testing.T, f *Fixture) {
+	c := f.Start()
+	for _, size := range []int{60_000, 300_000} {
+		for _, left := range []string{"", "sleep 1000 & "} {
+			out := &slowCaller{wait: time.Second}
+			o, err := c.Exec(t.Context(), f.Command(fmt.Sprintf("%shead -c %d /dev/zero", left, size)), driver.Stdio{Out: out})
+			if err != nil || o.Code != 0 || out.got != size {
+				t.Errorf("%q: %+v, %v, %d bytes of %d", left, o, err, out.got, size)
+			}
+		}
+	}
+}
+
 func testExecAfterTheEnd(t *testing.T, f *Fixture) {
 	c := f.Start()
 	running := make(chan error, 1)

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/terminal"
 	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
@@ -504,10 +505,10 @@ func (s *plainStreams) copy(to io.Writer, from *os.File) {
 	s.outside = append(s.outside, from)
 	s.copies.Go(func() {
 		if from == s.tty {
-			_, _ = io.Copy(struct{ io.Writer }{to}, terminal.Output(from))
+			_, _ = io.Copy(struct{ io.Writer }{to}, terminal.Output(mountfd.Output(from)))
 			return
 		}
-		_, _ = io.Copy(struct{ io.Writer }{to}, from)
+		_, _ = io.Copy(struct{ io.Writer }{to}, mountfd.Output(from))
 		_ = from.Close()
 	})
 }
@@ -564,7 +565,7 @@ func (s *plainStreams) finish(limit time.Duration) {
 	case <-done:
 	case <-time.After(limit):
 		for _, f := range s.outside {
-			_ = f.Close()
+			_ = f.SetReadDeadline(time.Unix(1, 0))
 		}
 		<-done
 	}

@@ -151,6 +151,7 @@ func tests() []test {
 		{"Terminal", "", testTerminal},
 		{"TerminalInterruptAndResize", "", testTerminalInterruptAndResize},
 		{"ExecTerminal", "", testExecTerminal},
+		{"ExecSlowCaller", "", testExecSlowCaller},
 		{"ExecSharesTheCell", "", testExecSharesTheCell},
 		{"ExecManyAtOnce", "", testExecManyAtOnce},
 		{"ExecFailuresLeaveTheCellAlone", "", testExecFailuresLeaveTheCellAlone},

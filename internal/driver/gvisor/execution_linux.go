@@ -242,9 +242,13 @@ func (e *execution) resize(size driver.WindowSize) {
 	_ = e.cell.conn.Write(frames.Frame{Kind: frames.Resize, ID: e.id, Data: data})
 }
 
+// restLimit bounds the wait for a guest that does not answer, while the caller has taken
+// all that came.
+const restLimit = 30 * time.Second
+
 // finish waits until everything that the command has written is copied. With the last
 // command the guest's other processes are ended, so that there is an end to it;
-// otherwise there is a limit.
+// otherwise, after a time, the guest is asked for what the streams hold.
 func (e *execution) finish() {
 	e.input.Stop()
 	done := make(chan struct{})
@@ -260,16 +264,53 @@ func (e *execution) finish() {
 	select {
 	case <-done:
 	case <-limit:
-		for i, r := range e.output {
-			if r != nil {
-				r.End()
-				// Who writes on meets a broken pipe.
-				_ = e.cell.conn.Write(frames.Frame{Kind: frames.Stop, ID: e.id, Stream: byte(i)})
-			}
-		}
-		<-done
+		e.rest(done)
 	}
 	e.remove()
+}
+
+// rest waits for what the streams hold. Processes that write on meet a broken pipe then.
+func (e *execution) rest(done <-chan struct{}) {
+	e.tellOutputs(frames.Rest)
+	again := time.NewTicker(restLimit)
+	defer again.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-again.C:
+		}
+		if !e.behind() {
+			break
+		}
+	}
+	for _, r := range e.output {
+		if r != nil {
+			r.End()
+		}
+	}
+	e.tellOutputs(frames.Stop)
+	<-done
+}
+
+// behind reports whether something has come that the caller has not taken.
+func (e *execution) behind() bool {
+	for _, r := range e.output {
+		if r != nil && r.Kept() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tellOutputs says something about each stream of output.
+func (e *execution) tellOutputs(k frames.Kind) {
+	for i, r := range e.output {
+		if r != nil {
+			// A guest that is gone has ended its streams.
+			_ = e.cell.conn.Write(frames.Frame{Kind: k, ID: e.id, Stream: byte(i)})
+		}
+	}
 }
 
 // settle completes an outcome. A natural end that the guest reports wins over a

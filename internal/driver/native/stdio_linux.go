@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/terminal"
 )
 
@@ -62,58 +63,14 @@ func (s *streams) copyOut(to io.Writer, from *os.File) {
 		defer s.output.Done()
 		// A writer that fails has told its owner: it is not news for the caller.
 		if from != s.terminal {
-			if _, err := io.Copy(to, from); errors.Is(err, os.ErrDeadlineExceeded) {
-				_, _ = io.Copy(to, &remainder{from: from, left: mostHeld})
-			}
+			_, _ = io.Copy(to, mountfd.Output(from))
 			_ = from.Close()
 			return
 		}
-		output := terminal.Output(from)
-		if _, err := io.Copy(to, output); errors.Is(err, os.ErrDeadlineExceeded) {
-			_, _ = io.Copy(to, terminal.Output(&remainder{from: from, left: mostHeld}))
-		}
+		output := terminal.Output(mountfd.Output(from))
+		_, _ = io.Copy(to, output)
 		_, _ = io.Copy(io.Discard, output)
 	}()
-}
-
-// mostHeld is more than a pipe or a terminal holds, unless root has raised the limit.
-const mostHeld = 1 << 20
-
-// remainder reads what a stream holds, and does not wait for more: what a command wrote
-// before it ended is there, also when the caller was too slow to take it in time. There
-// is an end to it even if a process that the command left behind writes on.
-type remainder struct {
-	from *os.File
-	left int
-}
-
-func (r *remainder) Read(p []byte) (int, error) {
-	p = p[:min(len(p), r.left)]
-	if len(p) == 0 {
-		return 0, io.EOF
-	}
-	raw, err := r.from.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var n int
-	var failed error
-	// Only a descriptor that does not block has a limit that can pass.
-	if err := raw.Control(func(fd uintptr) {
-		for n, failed = unix.Read(int(fd), p); errors.Is(failed, unix.EINTR); {
-			n, failed = unix.Read(int(fd), p)
-		}
-	}); err != nil {
-		return 0, err
-	}
-	switch {
-	case failed != nil && !errors.Is(failed, unix.EAGAIN):
-		return 0, failed
-	case n <= 0:
-		return 0, io.EOF
-	}
-	r.left -= n
-	return n, nil
 }
 
 // finish waits until everything that was written in the cell has been copied.

@@ -52,6 +52,9 @@ const (
 	// and written whole ones.
 	Hold
 	Release
+	// Rest, of the host, asks for what a stream of a command that has ended holds, and
+	// for its end then, whoever has the stream open.
+	Rest
 )
 
 // The streams of a command. A terminal's output is Out.

@@ -167,6 +167,13 @@ func (r *Receiver) next() ([]byte, bool) {
 	return data, true
 }
 
+// Kept returns how much has come that Copy has not used.
+func (r *Receiver) Kept() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept
+}
+
 func (r *Receiver) used(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

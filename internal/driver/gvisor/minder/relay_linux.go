@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,7 @@ type relay struct {
 // command has the streams of a command that was started.
 type command struct {
 	senders  [frames.Streams]*frames.Sender
+	outputs  [frames.Streams]*os.File
 	input    *frames.Receiver
 	terminal *os.File
 }
@@ -72,15 +74,19 @@ func (r *relay) connect(id uint32, fds []int) (start func()) {
 	c := &command{}
 	var output sync.WaitGroup
 	var copies []func()
-	out := func(stream byte, from io.Reader) {
+	out := func(stream byte, file *os.File) {
 		s := frames.NewSender(r.host, id, stream)
-		c.senders[stream] = s
+		c.senders[stream], c.outputs[stream] = s, file
+		from := mountfd.Output(file)
+		if file == c.terminal {
+			from = terminal.Output(from)
+		}
 		copies = append(copies, func() { s.Copy(from) })
 	}
 	switch len(files) {
 	case 1:
 		c.terminal, c.input = files[0], frames.NewReceiver(r.host, id, frames.In)
-		out(frames.Out, terminal.Output(files[0]))
+		out(frames.Out, files[0])
 	case 2, 3:
 		out(frames.Out, files[0])
 		out(frames.Err, files[1])
@@ -226,6 +232,8 @@ func (r *relay) stream(f frames.Frame) error {
 		return sender.Taken(n)
 	case f.Kind == frames.Stop && sender != nil:
 		sender.Stop()
+	case f.Kind == frames.Rest && sender != nil:
+		_ = c.outputs[f.Stream].SetReadDeadline(time.Unix(1, 0)) // one that has ended needs none
 	case f.Kind == frames.Resize && c.terminal != nil && len(f.Data) == 4:
 		c.resize(binary.LittleEndian.Uint16(f.Data), binary.LittleEndian.Uint16(f.Data[2:]))
 	}
