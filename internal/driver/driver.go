@@ -71,7 +71,8 @@ type Cell interface {
 	Controls() Controls
 	// Exec executes one command and returns when it has ended. An error means that
 	// it was not executed. Cancelling ctx, or the command's time-out, kills its
-	// process group; the cell lives on.
+	// process group; the cell lives on. In a cell that has ended it fails with
+	// ErrEnded.
 	Exec(ctx context.Context, cmd Command, stdio Stdio) (Outcome, error)
 	// Processes lists what runs in the cell. A process that starts or ends
 	// meanwhile may be missed.

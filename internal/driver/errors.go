@@ -10,6 +10,10 @@ import (
 // ErrSpec marks a Spec that no driver can run.
 var ErrSpec = errors.New("bad specification")
 
+// ErrEnded means that a cell does not exist any more: its first process was killed, or
+// the cell was closed.
+var ErrEnded = errors.New("the cell has ended")
+
 // ErrStillRunning means that a process did not end in the time allowed.
 var ErrStillRunning = errors.New("the process is still running")
 

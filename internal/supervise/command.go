@@ -226,6 +226,9 @@ func (h *Host) execFailure(err error) error {
 			Step: start.Step, Message: start.Err.Error(), NotFound: start.Cause == driver.CauseNotFound, NotExecutable: start.Cause == driver.CauseNotExecutable,
 		}
 	}
+	if errors.Is(err, driver.ErrEnded) {
+		return h.failure(err)
+	}
 	return toWire(h.StartError(err))
 }
 

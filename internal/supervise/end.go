@@ -106,6 +106,9 @@ func (h *Host) await(ctx context.Context, limit, missing, look <-chan time.Time)
 		case <-limit:
 			return Ending{Cause: TimedOut, Grace: usualGrace}
 		case <-h.Cell.Gone():
+			h.mu.Lock()
+			h.ending, h.died = true, true
+			h.mu.Unlock()
 			return Ending{Cause: Died}
 		case <-ctx.Done():
 			return Ending{Cause: Interrupted, Grace: usualGrace}

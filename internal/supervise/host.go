@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -112,6 +113,7 @@ type Host struct {
 
 	mu        sync.Mutex
 	ending    bool
+	died      bool // its processes were killed, and nobody had asked for its end
 	still     bool // a warm template: none of its processes can end by itself
 	paused    bool
 	suspended bool               // the cell ends because it is paused on disk
@@ -140,7 +142,7 @@ func (h *Host) Bind(cell driver.Cell, l *live.Listener, env []string) {
 func (h *Host) Processes(context.Context) ([]live.ProcessInfo, error) {
 	list, err := h.Cell.Processes()
 	if err != nil {
-		return nil, err
+		return nil, h.failure(err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,7 +197,7 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}
 	if err != nil {
-		return nil, toWire(err)
+		return nil, h.failure(err)
 	}
 	return json.Marshal(result)
 }
@@ -274,8 +276,27 @@ func (h *Host) alive() error {
 	return h.refuseEnding()
 }
 
+// failure returns the error of a call, as it crosses a socket. A cell that has ended
+// meanwhile explains whatever else went wrong.
+func (h *Host) failure(err error) *api.Error {
+	if errors.Is(err, driver.ErrEnded) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		// Whoever ends the cell says so before: nothing else has killed it.
+		h.died = h.died || !h.ending
+		return toWire(h.refuseEnding())
+	}
+	return toWire(err)
+}
+
 // refuseEnding returns an error when the cell is ending. The caller holds mu.
 func (h *Host) refuseEnding() error {
+	if h.died {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeStopping, Message: fmt.Sprintf("cell %s has ended: its first process was killed", h.Name),
+			Hint: "`forkcell log " + h.Name + "` shows its run",
+		}
+	}
 	if h.ending {
 		return &api.Error{Kind: api.Refused, Code: api.CodeStopping, Message: fmt.Sprintf("cell %s is being stopped", h.Name)}
 	}

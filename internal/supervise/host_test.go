@@ -35,6 +35,9 @@ func (c *fakeCell) Exec(ctx context.Context, cmd driver.Command, s driver.Stdio)
 	if cmd.Args[0] == "missing" {
 		return driver.Outcome{}, &driver.StartError{Step: "exec", Err: errors.New("no such file"), Cause: driver.CauseNotFound}
 	}
+	if cmd.Args[0] == "ended" {
+		return driver.Outcome{}, &driver.StartError{Step: "init", Err: driver.ErrEnded}
+	}
 	c.mu.Lock()
 	c.pid++
 	pid := c.pid
@@ -221,6 +224,31 @@ func TestSocketRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.finish(t, SocketFailed)
+}
+
+// TestDied: a cell whose processes are killed says so, also before its end is noticed.
+func TestDied(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const want = "cell demo has ended: its first process was killed"
+	for _, command := range []string{"ended", "print"} { // then what is known stays
+		if _, err := s.exec(t.Context(), command); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	close(s.Cell.(*fakeCell).gone)
+	why := <-s.ending
+	if why.Cause != Died {
+		t.Errorf("%+v", why)
+	}
+	if _, err := s.exec(t.Context(), "print"); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	s.End(why.Grace)
+	s.Close()
+	if err := s.Finish(&api.RunResult{}, nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestMainBegun: a cell whose command has begun in time lives until the command ends.

@@ -167,8 +167,8 @@ func testExecAfterTheEnd(t *testing.T, f *Fixture) {
 		t.Error(err)
 	}
 	<-c.Gone()
-	if _, err := c.Exec(t.Context(), f.Command("true"), driver.Stdio{}); err == nil {
-		t.Error("a command ran in a cell that has ended")
+	if _, err := c.Exec(t.Context(), f.Command("true"), driver.Stdio{}); !errors.Is(err, driver.ErrEnded) {
+		t.Errorf("a command in a cell that has ended: %v", err)
 	}
 }
 

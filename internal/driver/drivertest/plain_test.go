@@ -300,7 +300,7 @@ func (c *plainCell) exec(ctx context.Context, cmd driver.Command, stdio driver.S
 	}
 	select {
 	case <-c.gone:
-		return out, &driver.StartError{Step: "start", Err: io.EOF}
+		return out, &driver.StartError{Step: "start", Err: driver.ErrEnded}
 	default:
 	}
 	program, err := lookUp(cmd)

@@ -46,9 +46,6 @@ type Cell struct {
 
 var _ driver.Cell = (*Cell)(nil)
 
-// errEnded means that a guest does not exist any more.
-var errEnded = errors.New("the cell has ended")
-
 // newCell starts the runtime in a native cell.
 func newCell(outer driver.Cell, p *plan) *Cell {
 	stdin, input := io.Pipe()
@@ -68,7 +65,7 @@ func newCell(outer driver.Cell, p *plan) *Cell {
 			err = fmt.Errorf("exit code %d", out.Code)
 		}
 		c.said.end(err)
-		_ = stdin.CloseWithError(errEnded)
+		_ = stdin.CloseWithError(driver.ErrEnded)
 		_ = stdout.Close()
 	}()
 	go c.listen()
@@ -195,7 +192,7 @@ func (c *Cell) ask(kind frames.Kind, data []byte) ([]byte, error) {
 	c.mu.Lock()
 	if c.lost != nil {
 		c.mu.Unlock()
-		return nil, errEnded
+		return nil, driver.ErrEnded
 	}
 	c.lastID++
 	id := c.lastID
@@ -206,7 +203,7 @@ func (c *Cell) ask(kind frames.Kind, data []byte) ([]byte, error) {
 	}
 	data, ok := <-answer
 	if !ok {
-		return nil, errEnded
+		return nil, driver.ErrEnded
 	}
 	return data, nil
 }
@@ -278,8 +275,9 @@ func (c *Cell) Freeze(ctx context.Context) error { return c.outer.Freeze(ctx) }
 // Thaw implements driver.Cell.
 func (c *Cell) Thaw() error { return c.outer.Thaw() }
 
-// Gone implements driver.Cell.
-func (c *Cell) Gone() <-chan struct{} { return c.outer.Gone() }
+// Gone implements driver.Cell. A guest that was killed leaves the cell around it, in which
+// nothing else runs for long.
+func (c *Cell) Gone() <-chan struct{} { return c.done }
 
 // Close implements driver.Cell.
 func (c *Cell) Close() error {

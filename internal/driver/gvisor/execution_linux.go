@@ -42,7 +42,7 @@ func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execut
 	c.mu.Lock()
 	if c.lost != nil {
 		c.mu.Unlock()
-		return nil, fault.At("gvisor", errEnded)
+		return nil, fault.At("gvisor", driver.ErrEnded)
 	}
 	c.lastID++
 	e.id = c.lastID
@@ -123,7 +123,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 		e.remove()
 		return fault.At("start", ctx.Err())
 	case !ok:
-		return fault.At("gvisor", errEnded)
+		return fault.At("gvisor", driver.ErrEnded)
 	case r.Kind != protocol.Started:
 		e.remove()
 		return r.Err()

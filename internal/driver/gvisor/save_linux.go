@@ -96,7 +96,7 @@ func (c *Cell) quiet(ctx context.Context) error {
 	c.mu.Lock()
 	if c.lost != nil {
 		c.mu.Unlock()
-		return errEnded
+		return driver.ErrEnded
 	}
 	c.lastID++
 	id := c.lastID
@@ -105,7 +105,7 @@ func (c *Cell) quiet(ctx context.Context) error {
 	if err := c.conn.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: id}); err != nil {
 		return err
 	}
-	err := errEnded
+	err := driver.ErrEnded
 	select {
 	case _, ok := <-answer:
 		if ok {

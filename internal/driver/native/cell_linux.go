@@ -3,8 +3,6 @@ package native
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -383,7 +381,7 @@ func (c *Cell) send(e *execution, order func(id int) *protocol.Order) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead {
-		return fault.At("init", fmt.Errorf("the cell has ended: %w", io.EOF))
+		return fault.At("init", driver.ErrEnded)
 	}
 	c.lastID++
 	e.id = c.lastID
