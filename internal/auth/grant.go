@@ -136,7 +136,7 @@ func (d Decision) readFile(h Host) (text []byte, name string, err error) {
 	if name, err = d.origin(h); err != nil {
 		return nil, "", err
 	}
-	text, err = readAll(name, injection.OpenSecret)
+	text, err = h.readAll(name, injection.OpenSecret)
 	return text, name, err
 }
 

@@ -114,10 +114,7 @@ func (h Host) lookResolver(d *Decision, problem func(text, next string)) {
 
 // unreadable returns why a file cannot be the source of a secret; "" if it can.
 func (h Host) unreadable(name string) string {
-	if h.Workspace != "" && (name == h.Workspace || strings.HasPrefix(name, strings.TrimSuffix(h.Workspace, "/")+"/")) {
-		return quote.Path(name) + " is in the workspace"
-	}
-	f, err := injection.OpenSecret(name)
+	f, err := injection.OpenSecret(name, h.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return quote.Path(name) + " does not exist"
 	}

@@ -37,7 +37,7 @@ func (g *Grant) Inject(p *injection.Policy, agent, mode string, h Host) error {
 	if g.SSH, err = ReadSSH(p, agent, mode, h); err != nil {
 		return err
 	}
-	if err := g.instruct(p, agent); err != nil {
+	if err := g.instruct(p, agent, h); err != nil {
 		return err
 	}
 	for _, c := range p.Copies {
@@ -48,9 +48,9 @@ func (g *Grant) Inject(p *injection.Policy, agent, mode string, h Host) error {
 		if c.Secret {
 			open = injection.OpenSecret
 		}
-		text, err := readAll(c.Source, open)
+		text, err := h.readAll(c.Source, open)
 		if err != nil {
-			return api.Refusef(api.CodeCredential, "a copy is one file of yours", "the copy %s: %s", quote.Path(c.Source), err)
+			return fileError("the copy", c.Source, "a copy is one file of yours", err)
 		}
 		g.Files = append(g.Files, File{Path: c.Target, Text: text, Secret: c.Secret})
 		if c.Secret {
@@ -68,7 +68,7 @@ type SecretCopy struct{ Key, Source string }
 func (g *Grant) Copies() []SecretCopy { return g.secrets }
 
 // instruct adds the operator's instructions: those for all agents, then the agent's.
-func (g *Grant) instruct(p *injection.Policy, agent string) error {
+func (g *Grant) instruct(p *injection.Policy, agent string, h Host) error {
 	target := document(agent)
 	own, hasOwn := p.Documents[agent]
 	if target == "" && hasOwn {
@@ -86,9 +86,9 @@ func (g *Grant) instruct(p *injection.Policy, agent string) error {
 		if !d.there {
 			continue
 		}
-		part, err := readAll(d.path, injection.OpenPublic)
+		part, err := h.readAll(d.path, injection.OpenPublic)
 		if err != nil {
-			return api.Refusef(api.CodeCredential, "", "the document %s: %s", quote.Path(d.path), err)
+			return fileError("the document", d.path, "make it, or leave it out of the injection policy", err)
 		}
 		if len(text) > 0 {
 			text = append(text, '\n')
@@ -101,9 +101,9 @@ func (g *Grant) instruct(p *injection.Policy, agent string) error {
 	return nil
 }
 
-// readAll reads a file that is opened with checks of its owner.
-func readAll(name string, open func(string) (*os.File, error)) ([]byte, error) {
-	f, err := open(name)
+// readAll reads a file that is opened with checks of its owner and its place.
+func (h Host) readAll(name string, open func(name, workspace string) (*os.File, error)) ([]byte, error) {
+	f, err := open(name, h.Workspace)
 	if err != nil {
 		return nil, err
 	}

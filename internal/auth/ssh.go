@@ -53,15 +53,15 @@ func ReadSSH(policy *injection.Policy, agent, mode string, h Host) (*SSH, error)
 	p := policy.SSH
 	s := &SSH{Hosts: p.Hosts}
 	if p.KnownHosts != "" {
-		text, err := readAll(p.KnownHosts, injection.OpenPublic)
+		text, err := h.readAll(p.KnownHosts, injection.OpenPublic)
 		if err != nil {
-			return nil, sshFileError("ssh.known_hosts", p.KnownHosts, "connect to the host once, and check its key", err)
+			return nil, fileError("ssh.known_hosts", p.KnownHosts, "connect to the host once, and check its key", err)
 		}
 		s.Known = sshkey.ParseKnownHosts(text)
 	} else if len(p.Identities) > 0 {
 		return nil, api.Refusef(api.CodeCredential, "name a file known_hosts with the keys of the hosts", "the injection policy has ssh.identities and no ssh.known_hosts: keys sign only for hosts whose key is known")
 	}
-	if err := s.readConfig(p); err != nil {
+	if err := s.readConfig(p, h); err != nil {
 		return nil, err
 	}
 	for _, name := range p.Identities {
@@ -74,15 +74,15 @@ func ReadSSH(policy *injection.Policy, agent, mode string, h Host) (*SSH, error)
 	return s, nil
 }
 
-func (s *SSH) readConfig(p *injection.SSH) (err error) {
+func (s *SSH) readConfig(p *injection.SSH, h Host) (err error) {
 	if p.Config == "" {
 		return nil
 	}
-	if s.Config, err = readAll(p.Config, injection.OpenPublic); err == nil {
+	if s.Config, err = h.readAll(p.Config, injection.OpenPublic); err == nil {
 		s.Unsafe, err = injection.UnsafeDirective(bytes.NewReader(s.Config))
 	}
 	if err != nil {
-		return sshFileError("ssh.config", p.Config, "leave config out of the injection policy", err)
+		return fileError("ssh.config", p.Config, "leave config out of the injection policy", err)
 	}
 	if s.Unsafe != "" && !p.AllowUnsafeConfig {
 		return api.Refusef(api.CodeCredential, "remove it, or set allow_unsafe_config = true, which lowers the assurance",
@@ -96,10 +96,7 @@ func readIdentity(name string, h Host) (SSHKey, error) {
 	if fingerprint, isAgent := strings.CutPrefix(name, injection.AgentPrefix); isAgent {
 		return agentIdentity(fingerprint, h)
 	}
-	if h.Workspace != "" && (name == h.Workspace || strings.HasPrefix(name, strings.TrimSuffix(h.Workspace, "/")+"/")) {
-		return SSHKey{}, api.Refusef(api.CodeCredential, "keep it elsewhere", "the ssh key %s is in the workspace", quote.Path(name))
-	}
-	text, err := readAll(name, injection.OpenSecret)
+	text, err := h.readAll(name, injection.OpenSecret)
 	defer clear(text)
 	var key *sshkey.PrivateKey
 	if err == nil {
@@ -110,7 +107,7 @@ func readIdentity(name string, h Host) (SSHKey, error) {
 			"the ssh key %s is protected by a passphrase", quote.Path(name))
 	}
 	if err != nil {
-		return SSHKey{}, sshFileError("the ssh key", name, "name the file of a private key in ssh.identities", err)
+		return SSHKey{}, fileError("the ssh key", name, "name the file of a private key in ssh.identities", err)
 	}
 	return SSHKey{api.SSHKey{Fingerprint: key.Public().Fingerprint(), File: api.Text(name)}, "file:" + quote.Path(name)}, nil
 }
@@ -137,9 +134,9 @@ func (h Host) value(name string) string {
 	return out
 }
 
-// sshFileError returns the error for a file of the policy that cannot be used. next is
+// fileError returns the error for a file of the policy that cannot be used. next is
 // what to do if it does not exist.
-func sshFileError(what, name, next string, err error) error {
+func fileError(what, name, next string, err error) error {
 	if untrusted, ok := errors.AsType[*api.Error](err); ok { // it names the file
 		return api.Refusef(api.CodeCredential, untrusted.Hint, "%s %s", what, untrusted.Message)
 	}

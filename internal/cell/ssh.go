@@ -66,7 +66,7 @@ func (r *run) sshKey(ctx context.Context, k api.SSHKey) (sshagent.Key, error) {
 	if err := r.e.OutsideWorkspaces("ssh key", file); err != nil {
 		return nil, err
 	}
-	f, err := injection.OpenSecret(file)
+	f, err := injection.OpenSecret(file, "")
 	if err != nil {
 		return nil, err
 	}

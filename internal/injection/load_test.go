@@ -279,3 +279,26 @@ func TestUnsafeDirective(t *testing.T) {
 		}
 	}
 }
+
+// TestInWorkspace: a file of the workspace is refused by whatever name the workspace is
+// known, and one beside it is not.
+func TestInWorkspace(t *testing.T) {
+	t.Parallel()
+	dir := private(t)
+	beside, inside := write(t, dir, "mine", "text"), write(t, dir, "ws/sub/file", "text")
+	if err := os.Symlink("ws", filepath.Join(dir, "other")); err != nil {
+		t.Fatal(err)
+	}
+	for _, workspace := range []string{dir + "/ws", dir + "/other"} {
+		if f, err := injection.OpenPublic(beside, workspace); err != nil {
+			t.Error(err)
+		} else {
+			_ = f.Close() // nothing was written
+		}
+		for _, open := range []func(string, string) (*os.File, error){injection.OpenPublic, injection.OpenSecret} {
+			if _, err := open(inside, workspace); api.KindOf(err) != api.Refused || err == nil || !strings.Contains(err.Error(), "is in the workspace") {
+				t.Errorf("%s: %v", workspace, err)
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -37,10 +38,15 @@ func malformed(name string, err error) error {
 // openTrusted opens a regular file by an absolute path without symbolic links. The
 // file belongs to the caller and has none of the forbidden permissions. Every
 // directory above it belongs to root or the caller, and only they can write it,
-// unless it is sticky. A file that is not there is fs.ErrNotExist, wherever it would be.
-func openTrusted(name string, forbidden uint32) (*os.File, error) {
+// unless it is sticky, and none is the workspace, whatever name it has there; "" if there
+// is none. A file that is not there is fs.ErrNotExist, wherever else it would be.
+func openTrusted(name, workspace string, forbidden uint32) (*os.File, error) {
 	if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
 		return nil, untrusted(name, "is not an absolute path without . and ..")
+	}
+	inWorkspace, err := workspaceOf(workspace, name)
+	if err != nil {
+		return nil, err
 	}
 	dir, err := fsx.OpenRoot("/")
 	if err != nil {
@@ -61,6 +67,9 @@ func openTrusted(name string, forbidden uint32) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := inWorkspace(info); err != nil {
+			return nil, err
+		}
 		distrust = cmp.Or(distrust, checkDirectory(info, name, above))
 	}
 	last := parts[len(parts)-1]
@@ -73,6 +82,32 @@ func openTrusted(name string, forbidden uint32) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// workspaceOf returns what refuses a directory above a file if it is the workspace: the
+// repository must not be the source of what the operator gives to a session.
+func workspaceOf(workspace, name string) (func(above fsx.Info) error, error) {
+	if workspace == "" {
+		return func(fsx.Info) error { return nil }, nil
+	}
+	refused := api.Refusef(api.CodeNotPrivate, "keep it elsewhere: the workspace is not trusted", "%s is in the workspace", quote.Path(name))
+	if name == workspace || strings.HasPrefix(name, strings.TrimSuffix(workspace, "/")+"/") {
+		return nil, refused
+	}
+	info, err := os.Stat(workspace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func(fsx.Info) error { return nil }, nil // nothing is in it
+	}
+	if err != nil {
+		return nil, err
+	}
+	stat, _ := info.Sys().(*syscall.Stat_t)
+	return func(above fsx.Info) error {
+		if above.Dev == stat.Dev && above.Ino == stat.Ino {
+			return refused
+		}
+		return nil
+	}, nil
 }
 
 // checkDirectory checks a directory above a file.
@@ -111,7 +146,7 @@ func checkFile(f *os.File, name string, forbidden uint32) error {
 
 // readTrusted reads a file of a policy.
 func readTrusted(name string) ([]byte, error) {
-	f, err := openTrusted(name, 0o022)
+	f, err := openTrusted(name, "", 0o022)
 	if err != nil {
 		return nil, err
 	}
@@ -124,12 +159,17 @@ func readTrusted(name string) ([]byte, error) {
 }
 
 // OpenSecret opens the file of a credential: a regular file of the caller that
-// nobody else may read or write, reached without symbolic links.
-func OpenSecret(name string) (*os.File, error) { return openTrusted(name, 0o077) }
+// nobody else may read or write, reached without symbolic links, and not through the
+// workspace, if there is one.
+func OpenSecret(name, workspace string) (*os.File, error) {
+	return openTrusted(name, workspace, 0o077)
+}
 
 // OpenPublic opens a file of the caller that nobody else may write, reached without
-// symbolic links.
-func OpenPublic(name string) (*os.File, error) { return openTrusted(name, 0o022) }
+// symbolic links, and not through the workspace, if there is one.
+func OpenPublic(name, workspace string) (*os.File, error) {
+	return openTrusted(name, workspace, 0o022)
+}
 
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
