@@ -41,9 +41,14 @@ const ReasonPackageMutation = "package-mutation"
 // that at once, so after this time the client has died.
 const AgentLimit = 2 * time.Minute
 
+// LabelAgent is the label of a session's cell; its value is the name of the agent. Forks
+// of the cell do not inherit it.
+const LabelAgent = "forkcell/agent"
+
 // The states of a session.
 const (
-	// SessionStarting means that its cell is live and its agent is not executed yet.
+	// SessionStarting means that its cell is made or live, and its agent is not executed
+	// yet.
 	SessionStarting = "starting"
 	SessionRunning  = "running"
 	// SessionPaused means that its agent stands still until the cell is resumed.
@@ -56,7 +61,8 @@ const (
 	// SessionAborted means that something other than the agent or its user ended it: a
 	// time limit, a full disk, a killed process.
 	SessionAborted = "aborted"
-	// SessionInterrupted means that the process that kept it died.
+	// SessionInterrupted means that the process that kept it, or that was about to start
+	// it, died.
 	SessionInterrupted = "interrupted"
 )
 

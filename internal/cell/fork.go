@@ -178,11 +178,13 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 	if err := home.CheckUsable(at); err != nil {
 		return err
 	}
-	// Labels are inherited, time limits are not: each fork has its own life.
+	// Labels are inherited, time limits are not: each fork has its own life. The fork of a
+	// session is none.
 	old, err := tx.Settings(f.from.ID)
 	if err != nil {
 		return err
 	}
+	delete(old.Labels, api.LabelAgent)
 	settings, err := newSettings(old.Labels, f.settings)
 	if err != nil {
 		return err

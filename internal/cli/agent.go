@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	agentsession "github.com/forkcell/forkcell/internal/session"
 )
@@ -251,7 +252,10 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 	var executed atomic.Bool
 	err = s.rawEngine(Visit, func(e Engine) error {
 		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
-			io.Started = func(string) { executed.Store(true) }
+			io.Started = func(string) {
+				executed.Store(true)
+				failpoint.Hit("session.executed")
+			}
 			res, err := exec(e, ctx, q, io)
 			left = res != nil && res.Detached
 			return res, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -59,8 +60,8 @@ func newSessionList(s *session) *cobra.Command {
 				rows := [][]string{{"SESSION", p.paint(plain, "STATUS"), "AGENT", "MODE", "STARTED", "CHANGED", "ASSURANCE", "WORKSPACE"}}
 				for _, i := range list {
 					rows = append(rows, []string{
-						quote.Line(i.SessionID), p.word(i.Status), strings.TrimSpace(i.Agent + " " + i.AgentVersion), i.Mode, stamp(i.StartedAt),
-						strconv.Itoa(i.ChangedFiles), i.CurrentAssurance, quote.Path(i.Workspace),
+						quote.Line(i.SessionID), p.word(i.Status), strings.TrimSpace(i.Agent + " " + i.AgentVersion), cmp.Or(i.Mode, "-"), stamp(i.StartedAt),
+						strconv.Itoa(i.ChangedFiles), cmp.Or(i.CurrentAssurance, "-"), quote.Path(i.Workspace),
 					})
 				}
 				p.table(rows)
@@ -91,6 +92,11 @@ func newSessionShow(s *session) *cobra.Command {
 
 func printSession(p *page, i *api.AgentSession) {
 	p.printf("session %s: %s\n", quote.Line(i.SessionID), p.word(i.Status))
+	if len(i.RunIDs) == 0 {
+		p.pairs("agent", quote.Line(i.Agent), "workspace", quote.Path(i.Workspace), "made", stamp(i.StartedAt))
+		p.printf("it has not run: if nothing starts it now, its start was interrupted; `forkcell session delete %s` removes it\n", quote.Line(i.SessionID))
+		return
+	}
 	exit, finished := "", ""
 	if i.ExitStatus != nil {
 		exit = strconv.Itoa(*i.ExitStatus)
@@ -249,7 +255,7 @@ SIGKILL at once. The state is sealed, and the run gets its receipt.`,
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			if _, err := agentsession.Show(ctx, e, args[0], s.now()); err != nil {
+			if _, err := agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
 				return err
 			}
 			q := api.StopRequest{Cell: args[0], Grace: -1}
@@ -259,7 +265,7 @@ SIGKILL at once. The state is sealed, and the run gets its receipt.`,
 			if _, err := e.Stop(ctx, q); err != nil {
 				return err
 			}
-			i, err := agentsession.Show(ctx, e, args[0], s.now())
+			i, err := agentsession.Begun(ctx, e, args[0], s.now())
 			if err != nil {
 				return err
 			}

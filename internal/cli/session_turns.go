@@ -24,7 +24,7 @@ can be gone to until gc frees them.`,
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			if _, err := agentsession.Show(ctx, e, args[0], s.now()); err != nil {
+			if _, err := agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
 				return err
 			}
 			list, err := e.Turns(ctx, args[0])
@@ -108,7 +108,7 @@ func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *re
 	}
 	var info *api.AgentSession
 	err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) (err error) {
-		if info, err = agentsession.Show(ctx, e, name, s.now()); err != nil || o.to >= 0 {
+		if info, err = agentsession.Begun(ctx, e, name, s.now()); err != nil || o.to >= 0 {
 			return err
 		}
 		list, err := e.Turns(ctx, name)

@@ -27,7 +27,7 @@ func asSession(s *session, cmd *cobra.Command, use, short, example string, check
 			return usageError("usage: "+usageLine(cmd), "%s: missing argument SESSION", verb(cmd))
 		}
 		err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-			i, err := agentsession.Show(ctx, e, args[0], s.now())
+			i, err := agentsession.Begun(ctx, e, args[0], s.now())
 			if err != nil || check == nil {
 				return err
 			}
@@ -141,7 +141,7 @@ type sessionExport struct {
 }
 
 func exportSession(ctx context.Context, s *session, e Engine, name, format string) error {
-	info, err := agentsession.Show(ctx, e, name, s.now())
+	info, err := agentsession.Begun(ctx, e, name, s.now())
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func newSessionVerify(s *session) *cobra.Command {
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			info, err := agentsession.Show(ctx, e, args[0], s.now())
+			info, err := agentsession.Begun(ctx, e, args[0], s.now())
 			if err != nil {
 				return err
 			}

@@ -104,7 +104,10 @@ func describeSession(ctx context.Context, c *call, r request) (*answer, error) {
 }
 
 func sessionLine(i api.AgentSession) string {
-	text := fmt.Sprintf("session %s: %s %s, mode %s, %s", i.SessionID, i.Agent, i.Status, i.Mode, i.CurrentAssurance)
+	text := fmt.Sprintf("session %s: %s %s", i.SessionID, i.Agent, i.Status)
+	if i.Mode != "" { // it was started
+		text += fmt.Sprintf(", mode %s, %s", i.Mode, i.CurrentAssurance)
+	}
 	if i.ExitStatus != nil {
 		text += fmt.Sprintf(", exit %d", *i.ExitStatus)
 	}

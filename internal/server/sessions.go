@@ -48,7 +48,7 @@ func (s *Server) addSessions() {
 	handle(s, get("", "listSessions", "List sessions of coding agents", "session list"), s.listSessions)
 	handle(s, get("/{session}", "getSession", "Show a session", "session show {session}"),
 		func(ctx context.Context, c *call, in *InSession) (*api.AgentSession, error) {
-			return c.session(ctx, in.Session)
+			return c.anySession(ctx, in.Session)
 		})
 	handle(s, get("/{session}/turns", "listTurns", "List the turns of a session", "session turns {session}"), listTurns)
 	handle(s, get("/{session}/timeline", "getTimeline", "List what happened in a session", "session timeline {session}"), timeline)
@@ -76,18 +76,30 @@ func missingSession(name string) error {
 	return api.Missing("session", name, "GET /v1/sessions lists them")
 }
 
-// session describes a session to the caller.
+// session describes a session that was started to the caller.
 func (c *call) session(ctx context.Context, name string) (*api.AgentSession, error) {
-	i, err := c.wholeSession(ctx, name)
+	i, err := c.wholeSession(ctx, name, session.Begun)
 	if err == nil {
 		c.hideSources(&i.SessionTerms)
 	}
 	return i, err
 }
 
+// anySession describes a session to the caller, also one whose start was interrupted.
+func (c *call) anySession(ctx context.Context, name string) (*api.AgentSession, error) {
+	i, err := c.wholeSession(ctx, name, session.Show)
+	if err == nil {
+		c.hideSources(&i.SessionTerms)
+	}
+	return i, err
+}
+
+// shower is session.Show or session.Begun.
+type shower = func(ctx context.Context, r session.Reader, name string, now time.Time) (*api.AgentSession, error)
+
 // wholeSession describes a session with what only the operator is told.
-func (c *call) wholeSession(ctx context.Context, name string) (*api.AgentSession, error) {
-	i, err := session.Show(ctx, c.engine, name, time.Now())
+func (c *call) wholeSession(ctx context.Context, name string, show shower) (*api.AgentSession, error) {
+	i, err := show(ctx, c.engine, name, time.Now())
 	if err != nil && api.KindOf(err) == api.NotFound {
 		return nil, missingSession(name)
 	}
@@ -294,7 +306,7 @@ type removeSessionInput struct {
 }
 
 func removeSession(ctx context.Context, c *call, in *removeSessionInput) (*empty, error) {
-	i, err := c.session(ctx, in.Session)
+	i, err := c.anySession(ctx, in.Session)
 	if err == nil {
 		err = session.RefuseDelete(i, in.Force)
 	}

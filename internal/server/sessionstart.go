@@ -230,7 +230,7 @@ func (e sessionEngine) Start(ctx context.Context, r api.StartRequest) (*api.Star
 
 // rewindSession takes a session back to a turn, and starts its agent again.
 func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[api.RewindBody]) (*api.RewoundSession, error) {
-	i, err := c.wholeSession(ctx, in.Session)
+	i, err := c.wholeSession(ctx, in.Session, session.Begun)
 	if err != nil {
 		return nil, err
 	}

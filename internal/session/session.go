@@ -39,8 +39,5 @@ type Reader interface {
 	Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error)
 }
 
-// LabelAgent is the label of a session's cell; its value is the name of the agent.
-const LabelAgent = "forkcell/agent"
-
 // Home is the home directory in a cell.
 const Home = "/home/sandbox"

@@ -285,6 +285,26 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestUnstarted: a session without a run is being started for a while, and then it was
+// interrupted.
+func TestUnstarted(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for age, want := range map[time.Duration]string{0: api.SessionStarting, api.AgentLimit + time.Second: api.SessionInterrupted} {
+		i := unstarted(&api.StatusResult{CellInfo: api.CellInfo{Cell: "s", Head: "chk_1", CreatedAt: now.Add(-age)}}, "claude", now)
+		if i.Status != want || i.Agent != "claude" || Undecided(i) || RefuseDelete(i, false) != nil {
+			t.Errorf("after %s: %+v", age, i)
+		}
+		if err := RefuseUnstarted(i); err == nil || api.CodeOf(err) != api.CodeNotStarted {
+			t.Errorf("after %s: %v", age, err)
+		}
+	}
+	kept := unstarted(&api.StatusResult{CellInfo: api.CellInfo{CreatedAt: now}, PendingStates: []string{"chk_2"}}, "claude", now)
+	if RefuseDelete(kept, false) == nil {
+		t.Error("work that was not decided is deleted")
+	}
+}
+
 func TestSessionNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 63)

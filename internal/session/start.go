@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -78,7 +79,7 @@ func (s *Started) Leave(ctx context.Context, e Engine) error {
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	defer begin() // whoever reads is not kept waiting
-	_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { begin() }})
+	_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
 	return err
 }
 
@@ -101,10 +102,12 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 			return nil, err
 		}
 	}
+	failpoint.Hit("session.based")
 	name, err := fork(ctx, e, base, o)
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit("session.forked")
 	s, err := begin(ctx, e, name, o)
 	if err != nil {
 		return nil, errors.Join(err, undo(ctx, e, name, false))
@@ -117,6 +120,7 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit("session.started")
 	status, err := e.Status(ctx, name)
 	if err != nil {
 		return nil, err
@@ -130,7 +134,11 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 	s := &Started{Cell: name, RunID: res.RunID, Degraded: res.Degraded, Exec: api.ExecRequest{
 		Cell: name, Args: p.Command, Workdir: api.Text(workdir), Detachable: true, Main: true,
 	}}
-	return s, seed(ctx, e, name, p)
+	if err := seed(ctx, e, name, p); err != nil {
+		return nil, err
+	}
+	failpoint.Hit("session.seeded")
+	return s, nil
 }
 
 // busyLimit is how long a new session waits for the cell of the workspace.
@@ -205,7 +213,7 @@ const maxTries = 1000
 // fork forks the cell of the workspace. Without a name for the session it takes the
 // first that is free.
 func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
-	settings := api.Settings{Labels: map[string]string{LabelAgent: o.Plan.Terms.Agent}}
+	settings := api.Settings{Labels: map[string]string{api.LabelAgent: o.Plan.Terms.Agent}}
 	for try := 1; ; try++ {
 		name := o.Name
 		if name == "" {

@@ -30,7 +30,7 @@ const disorder = 2 * time.Minute
 // Timeline lists what happened in a session, in the order of time: its events, and
 // what was done with its cell. Events before and far behind the span are not read.
 func Timeline(ctx context.Context, r Reader, name string, now time.Time, span Span) ([]api.TimelineEntry, error) {
-	s, err := Show(ctx, r, name, now)
+	s, err := Begun(ctx, r, name, now)
 	if err != nil {
 		return nil, err
 	}

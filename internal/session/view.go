@@ -20,13 +20,13 @@ func List(ctx context.Context, r Reader, agent, workspace string, now time.Time)
 	}
 	out := []api.AgentSession{}
 	for _, c := range cells {
-		label, is := c.Labels[LabelAgent]
+		label, is := c.Labels[api.LabelAgent]
 		if !is || agent != "" && label != agent || workspace != "" && c.Source != workspace {
 			continue
 		}
 		s, err := Show(ctx, r, c.Cell, now)
 		if api.CodeOf(err) == api.CodeNotFound {
-			continue // removed meanwhile, or a fork of a session
+			continue // removed meanwhile, or a cell that was given the label
 		}
 		if err != nil {
 			return nil, err
@@ -37,8 +37,8 @@ func List(ctx context.Context, r Reader, agent, workspace string, now time.Time)
 	return out, nil
 }
 
-// Show describes one session, by the name of its cell. A cell without one is an error
-// of the kind NotFound.
+// Show describes one session, by the name of its cell, also if its start was interrupted
+// before it had a run. A cell without a session is an error of the kind NotFound.
 func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.AgentSession, error) {
 	status, err := r.Status(ctx, name)
 	if err != nil {
@@ -48,11 +48,56 @@ func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.Agent
 	if err != nil {
 		return nil, err
 	}
+	if agent, labelled := status.Labels[api.LabelAgent]; labelled && len(runs) == 0 {
+		return unstarted(status, agent, now), nil
+	}
 	runs = slices.DeleteFunc(runs, func(i api.RunInfo) bool { return i.Session == nil })
 	if len(runs) == 0 {
 		return nil, api.Missing("session", name, "the cell has none; `forkcell session list` shows them")
 	}
 	return describe(status, runs, now), nil
+}
+
+// Begun describes a session as Show does, and refuses one that was not started.
+func Begun(ctx context.Context, r Reader, name string, now time.Time) (*api.AgentSession, error) {
+	i, err := Show(ctx, r, name, now)
+	if err == nil {
+		err = RefuseUnstarted(i)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// RefuseUnstarted refuses a session whose start did not get as far as a run.
+func RefuseUnstarted(i *api.AgentSession) error {
+	if len(i.RunIDs) > 0 {
+		return nil
+	}
+	name, why := quote.Line(i.SessionID), "its start was interrupted"
+	if i.Status == api.SessionStarting {
+		why = "it is being started, or its start was interrupted"
+	}
+	return api.Refusef(api.CodeNotStarted, "`forkcell session delete "+name+"` removes it", "session %s has not run: %s", name, why)
+}
+
+// unstarted describes a session whose cell was made, and has no run. Whoever makes the
+// cell starts it at once; only the time tells that it will not be started any more.
+func unstarted(status *api.StatusResult, agent string, now time.Time) *api.AgentSession {
+	none := []string{}
+	s := &api.AgentSession{
+		SessionID: status.Cell, Cell: status.Cell, CellID: status.CellID, Workspace: status.Source, RunIDs: none, Began: status.Head, Head: status.Head,
+		Status: api.SessionStarting, LiveStatus: "stopped", StartedAt: status.CreatedAt, ObservedAt: now.UTC(),
+		SessionTerms: api.SessionTerms{Agent: agent, Endpoints: none, Credentials: none, Acknowledged: none, Command: none},
+	}
+	if now.Sub(status.CreatedAt) > api.AgentLimit {
+		s.Status = api.SessionInterrupted
+	}
+	if len(status.PendingStates) > 0 {
+		s.Decision = string(receipt.Pending)
+	}
+	return s
 }
 
 func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.AgentSession {
