@@ -65,15 +65,23 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 }
 
 // runToReject finds the run to reject: the one named, else the newest undecided
-// one, else the last.
+// one, else the last. Work that is accepted is taken back only by its name.
 func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
-	if ref == "" {
-		r, err := newestUndecided(tx, s.cell)
-		if !errors.Is(err, store.ErrNotFound) {
-			return r, err
-		}
+	if ref != "" {
+		return s.e.FindRun(tx, s.cell, ref)
 	}
-	return s.e.FindRun(tx, s.cell, ref)
+	r, err := newestUndecided(tx, s.cell)
+	if !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	if r, err = s.e.FindRun(tx, s.cell, ""); err != nil {
+		return r, err
+	}
+	if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
+		return r, api.Refusef(api.CodeDecided, "`forkcell reject "+s.cell.Name+" --run "+r.ID+"` takes it back all the same",
+			"cell %s has no undecided run: its last one, %s, is %s", s.cell.Name, r.ID, d)
+	}
+	return r, nil
 }
 
 // acceptStates records that the cell accepts the captured states among the

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
@@ -159,6 +162,11 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 				return err
 			}
 		}
+	}
+	if _, err := os.Lstat(info.Workspace); errors.Is(err, fs.ErrNotExist) {
+		name := quote.Line(info.SessionID)
+		return refusal(api.CodeNoSource, "put it back, or `forkcell session rewind "+name+" --no-start` takes back the files only",
+			"session %s: its directory %s is not there any more", name, quote.Path(info.Workspace))
 	}
 	o.workspace, o.nonGit = info.Workspace, true
 	entry, err := operatorHost().Find(info.Agent)

@@ -155,7 +155,7 @@ func (w *Work) build(ctx context.Context) error {
 	}
 	w.Ignored = ignored
 	if len(edits) == 0 {
-		return api.Refusef(api.CodeNothing, "", "the base %s has all accepted changes already", quote.Arg(w.Base))
+		return api.Refusef(api.CodeNothing, "there is nothing to publish", "the base %s has all accepted changes already", quote.Arg(w.Base))
 	}
 	w.describe(edits)
 	if w.Tree, err = w.s.writeTree(ctx, w.BaseCommit, edits); err != nil {

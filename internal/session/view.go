@@ -172,13 +172,17 @@ func RefuseRunning(i *api.AgentSession) error {
 	return api.Refusef(api.CodeLive, "`forkcell session stop "+name+"` ends it first", "session %s is still %s", name, i.Status)
 }
 
-// RefusePending refuses a session whose work is not accepted. The cell may hold work
-// that was accepted before the session, and nobody asks for that by the session's name.
+// RefusePending refuses to publish a session that runs, or whose work is not accepted.
+// The cell may hold work that was accepted before the session, and nobody asks for that by
+// the session's name.
 func RefusePending(i *api.AgentSession) error {
-	if Accepted(i) {
-		return nil
+	if err := RefuseRunning(i); err != nil || Accepted(i) {
+		return err
 	}
 	name := quote.Line(i.SessionID)
+	if i.Head == i.Began {
+		return api.Refusef(api.CodeNothing, "`forkcell log "+name+"` shows its runs and states", "session %s has nothing to publish: its files are those that it began with", name)
+	}
 	return api.Refusef(api.CodePending, "`forkcell session accept "+name+"` accepts it", "session %s is not accepted: only accepted work is published", name)
 }
 
