@@ -115,8 +115,12 @@ func newLane(t *testing.T, p program, on net.Listener) *lane {
 	return l
 }
 
+// stored waits in the cell until the agent has stored the conversation, which may be
+// seconds after its request, and for another turn: only such a turn can be resumed.
+const stored = `n=0; until [ $n -ge 60 ] || grep -rqsF 'do the task' ~/.copilot/session-state ~/.codex/sessions ~/.local/share/opencode; do sleep 0.5; n=$((n+1)); done; sleep 3; echo waited`
+
 // steps returns what the service has the agent do. An agent that does not tell about its
-// tools also runs a command that takes longer than a turn.
+// tools also runs a command that takes until a turn has its conversation.
 func (l *lane) steps() []standin.Step {
 	list := []standin.Step{
 		{Tool: "read", File: l.repo + "/README.md"},
@@ -127,7 +131,7 @@ func (l *lane) steps() []standin.Step {
 		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
 	}
 	if !l.p.tools {
-		list = slices.Insert(list, 3, standin.Step{Tool: "shell", Command: "sleep 3; echo waited"})
+		list = slices.Insert(list, 3, standin.Step{Tool: "shell", Command: stored})
 	}
 	return list
 }
