@@ -53,10 +53,26 @@ func reported(p *client.Error) *api.Error {
 	if p.Code == api.CodeProtocol && e.Hint == "" {
 		e.Hint = "something else than a daemon may listen there; look at --url and FORKCELL_URL"
 	}
+	if name := unknownToDaemon(p.Details); name != "" {
+		e.Message = "the daemon does not know " + name + ": it is older than this program"
+		e.Hint = "leave the option out that needs it, or have the daemon upgraded"
+	}
 	if p.Code == api.CodeUnauthenticated {
 		e.Hint = "give the token with --token-file or FORKCELL_TOKEN_FILE"
 	}
 	return e
+}
+
+// unknownToDaemon returns the parameter or field that a daemon has refused because it has
+// none of that name; "" is none. This program sends only those of its own version.
+func unknownToDaemon(details []string) string {
+	for _, d := range details {
+		place, what, _ := strings.Cut(d, ": ")
+		if what == "unknown query parameter" || what == "unexpected property" {
+			return place[strings.LastIndexByte(place, '.')+1:]
+		}
+	}
+	return ""
 }
 
 // startCause tells a command that does not exist from one that cannot be executed.

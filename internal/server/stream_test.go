@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,28 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 		w.busy = false
 	}
 	return w.ResponseRecorder.Write(p)
+}
+
+// TestHeartbeat: a stream without events has a comment every 15 seconds, so that both
+// sides learn when the other one is gone.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		stop := newEventStream(w).beat()
+		<-time.After(15*time.Second - 1)
+		synctest.Wait()
+		if got := w.Body.String(); got != ":\n\n" {
+			t.Errorf("before: %q", got)
+		}
+		<-time.After(30*time.Second + 1)
+		synctest.Wait()
+		stop()
+		<-time.After(time.Minute)
+		if got := w.Body.String(); got != strings.Repeat(":\n\n", 4) || !w.Flushed {
+			t.Errorf("after: %q", got)
+		}
+	})
 }
 
 // TestNothingAfterTheEnd: when a stream has ended, no heartbeat is being written, and
