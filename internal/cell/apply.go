@@ -128,7 +128,7 @@ func (a *application) prepare() error {
 		return refused
 	}
 	if err != nil {
-		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), err)
+		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), quote.Cause(err))
 	}
 	return nil
 }

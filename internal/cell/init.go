@@ -253,7 +253,7 @@ func readIgnoreFile(source string) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, api.Usagef("make it a plain file", "%s: %v", ignoreFile, err)
+		return nil, api.Usagef("make it a plain file", "%s: %v", ignoreFile, quote.Cause(err))
 	}
 	defer f.Close()
 	const limit = 1 << 20

@@ -109,7 +109,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 		return refused
 	}
 	if err != nil {
-		return api.Usagef("", "%s: %v", quote.Path(plan.Target), err)
+		return api.Usagef("", "%s: %v", quote.Path(plan.Target), quote.Cause(err))
 	}
 	defer target.Close()
 	written, err := s.written(last)

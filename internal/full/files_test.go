@@ -67,7 +67,9 @@ func TestFiles(t *testing.T) {
 	d.problem(409, api.CodeExists, "PUT", files+"?path=a", "x", "Content-Type", "application/octet-stream")
 	d.problem(409, api.CodeExists, "DELETE", files+"?path=a", nil)
 	d.want(204, nil, "DELETE", files+"?path=fifo", nil)
-	d.problem(404, api.CodeNotFound, "DELETE", files+"?path=fifo", nil)
+	if p := d.problem(404, api.CodeNotFound, "DELETE", files+"?path=fifo", nil); p.Detail != "demo:fifo: no such file or directory" {
+		t.Error(p.Detail) // the path is named once
+	}
 	d.want(200, nil, "POST", "/v1/cells/demo/stop", nil)
 
 	d.readFiles("idle")

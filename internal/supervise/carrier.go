@@ -84,10 +84,22 @@ func (c *Client) CopyIn(ctx context.Context, path, name string, send func(io.Wri
 	return complaints.lines(), nil
 }
 
+// complaint returns the reason that the end in the cell printed, with the path that was
+// asked for. It has the path as the system calls got it: that is not said again.
+func (c *Client) complaint(path string, complaints *bounded) string {
+	why := strings.Join(complaints.lines(), "; ")
+	_, rest, _ := strings.Cut(why, " ") // after the name of the call
+	for _, p := range []string{path, "./" + path} {
+		if cause, ok := strings.CutPrefix(rest, p+": "); ok {
+			why = cause
+		}
+	}
+	return fmt.Sprintf("%s:%s: %s", c.cell, quote.Path(path), quote.Line(why))
+}
+
 // copyError returns the failure of the end in the cell, which printed the reason.
 func (c *Client) copyError(path string, code int, complaints *bounded) error {
-	why := quote.Line(strings.Join(complaints.lines(), "; "))
-	message := fmt.Sprintf("%s:%s: %s", c.cell, quote.Path(path), why)
+	message := c.complaint(path, complaints)
 	switch code {
 	case carry.NotFound:
 		return &api.Error{Kind: api.NotFound, Code: api.CodeNotFound, Message: message}

@@ -2,14 +2,11 @@ package supervise
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/live"
-	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Files lets the program in the cell carry out an operation on files: see the package
@@ -30,8 +27,7 @@ func (c *Client) Files(ctx context.Context, in io.Reader, out io.Writer, operati
 // filesError returns the failure of the program in the cell, which printed the
 // reason.
 func (c *Client) filesError(path string, code int, complaints *bounded) error {
-	why := quote.Line(strings.Join(complaints.lines(), "; "))
-	e := &api.Error{Kind: api.Refused, Code: api.CodeCopy, Message: fmt.Sprintf("%s:%s: %s", c.cell, quote.Path(path), why)}
+	e := &api.Error{Kind: api.Refused, Code: api.CodeCopy, Message: c.complaint(path, complaints)}
 	switch code {
 	case files.NotFound:
 		e.Kind, e.Code = api.NotFound, api.CodeNotFound

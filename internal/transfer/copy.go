@@ -55,7 +55,7 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 	}
 	dir, name, err := carry.Place(host, base)
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), quote.Cause(err))
 	}
 	defer dir.Close()
 	if err := e.outside(host); err != nil {
@@ -82,7 +82,7 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 func (e *Exchange) outside(to string) error {
 	real, err := fsx.RealPath(to)
 	if err != nil {
-		return api.Usagef("", "%s: %v", quote.Path(to), err)
+		return api.Usagef("", "%s: %v", quote.Path(to), quote.Cause(err))
 	}
 	home, err := fsx.RealPath(e.Path)
 	if err == nil && fsx.Within(real, home) {
@@ -157,7 +157,7 @@ func (e *Exchange) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyRe
 	}
 	dir, name, err := carry.Source(host)
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), quote.Cause(err))
 	}
 	defer dir.Close()
 	var totals carry.Totals
