@@ -6,6 +6,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -27,7 +28,12 @@ func (l *liveRun) evalInBranch(ctx context.Context, t driver.Template, code stri
 	if err == nil {
 		res, err = ask(ctx, l.r.cell.Name, s.child, code)
 	}
-	return res, errors.Join(err, s.end())
+	left := s.end()
+	if err == nil {
+		err = left
+	}
+	// What failed first explains the rest.
+	return res, home.Explain(err)
 }
 
 // startScratch makes the branch. The caller ends it, also after an error.

@@ -285,7 +285,9 @@ func (r *run) classifyEnding(why supervise.Ending) {
 	case supervise.Died:
 		const sig = int(syscall.SIGKILL)
 		set(killed, 128+sig, sig)
-		r.fail("the cell's first process was killed")
+		if r.outcome.Usage.OOMKills <= 0 { // which explains it better
+			r.fail("the cell's first process was killed")
+		}
 	case supervise.Interrupted:
 		set(interrupted, 128+int(syscall.SIGTERM), 0)
 		r.fail("the supervisor was told to end")

@@ -305,6 +305,13 @@ func ask(ctx context.Context, cell string, child driver.Child, code string) (*ap
 	}()
 	select {
 	case err = <-said:
+	case <-child.CopyEnded():
+		// It may have answered before. Its line may stay open, held by another process.
+		select {
+		case err = <-said:
+		case <-time.After(endWait):
+			return nil, noAnswer(cell, child, driver.ErrEnded)
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -324,6 +331,9 @@ const endWait = 2 * time.Second
 func noAnswer(cell string, child driver.Child, err error) error {
 	select {
 	case <-child.CopyEnded():
+		if child.CopyOutcome().Signal != 0 && child.Usage().OOMKills > 0 {
+			return api.Refusef(api.CodeNotWarm, "branch its template again, with more memory", "the process of cell %s was killed: the cell ran out of memory", cell)
+		}
 		return api.Refusef(api.CodeNotWarm, "branch its template again", "the process of cell %s has ended with code %d", cell, child.CopyOutcome().Code)
 	case <-time.After(endWait):
 	}
