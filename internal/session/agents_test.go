@@ -116,8 +116,9 @@ func newLane(t *testing.T, p program, on net.Listener) *lane {
 }
 
 // stored waits in the cell until the agent has stored the conversation, which may be
-// seconds after its request, and for another turn: only such a turn can be resumed.
-const stored = `n=0; until [ $n -ge 60 ] || grep -rqsF 'do the task' ~/.copilot/session-state ~/.codex/sessions ~/.local/share/opencode; do sleep 0.5; n=$((n+1)); done; sleep 3; echo waited`
+// seconds after its request, and then for another turn: only such a turn can be resumed.
+// A turn is due every second, but takes longer with the hundreds of MiB of some agents.
+const stored = `n=0; until [ $n -ge 60 ] || grep -rqsF 'do the task' ~/.copilot/session-state ~/.codex/sessions ~/.local/share/opencode; do sleep 0.5; n=$((n+1)); done; sleep 8; echo waited`
 
 // steps returns what the service has the agent do. An agent that does not tell about its
 // tools also runs a command that takes until a turn has its conversation.
@@ -182,7 +183,7 @@ func (l *lane) forkcell(args ...string) string {
 // session runs the whole scripted session.
 func (l *lane) session() {
 	l.t.Helper()
-	args := append([]string{"agent", l.p.name, "--name", "s", "--timeout", "2m"}, l.given...)
+	args := append([]string{"agent", l.p.name, "--name", "s", "--timeout", "5m"}, l.given...)
 	turns := "1s"
 	if l.p.tools {
 		turns = "tool"
@@ -235,7 +236,7 @@ func (l *lane) rewind(last int) {
 // again takes the session back to a turn, and has the agent finish the task.
 func (l *lane) again(to int, agentArgs []string) {
 	l.t.Helper()
-	args := append([]string{"session", "rewind", "s", "--to", strconv.Itoa(to), "--timeout", "2m"}, l.given...)
+	args := append([]string{"session", "rewind", "s", "--to", strconv.Itoa(to), "--timeout", "5m"}, l.given...)
 	out := l.forkcell(append(append(args, "--"), agentArgs...)...)
 	if !strings.Contains(out, standin.Done) {
 		l.t.Errorf("after the rewind to turn %d the last answer is not in the output: %s", to, out)
