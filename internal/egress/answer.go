@@ -127,8 +127,9 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 			return nil
 		case err != nil:
 			return err
-		case left == 0 && res.ProtoMajor == 1:
-			// The next read returns the end of the body at once.
+		case left == 0 && res.ProtoMajor == 1 && f.part == nil:
+			// The next read returns the end of the body at once. Behind a part it has to
+			// wait for the margin.
 		case left == 0:
 			later.start()
 		case n > 0:

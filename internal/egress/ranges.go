@@ -25,11 +25,18 @@ const maxMargin = 1 << 20
 // maxOffset bounds the numbers of a range.
 const maxOffset = 1 << 53
 
+// azureRange is the name that clients of Azure's storage use for Range.
+const azureRange = "X-Ms-Range"
+
 // widen changes the range that a request asks for, and returns the one it asked for.
 // Any other range than a single one of bytes is taken out: then the answer is whole.
 func widen(out *http.Request, margin int) *part {
-	asked := out.Header["Range"]
+	name, asked := "Range", out.Header["Range"]
+	if own := out.Header[azureRange]; len(own) > 0 {
+		name, asked = azureRange, own // which comes first there
+	}
 	delete(out.Header, "Range")
+	delete(out.Header, azureRange)
 	delete(out.Header, "Request-Range") // the old name
 	p, ok := parsePart(asked)
 	if !ok || out.Method != http.MethodGet {
@@ -39,11 +46,11 @@ func widen(out *http.Request, margin int) *part {
 	p.margin = int64(margin)
 	switch {
 	case p.from < 0:
-		out.Header["Range"] = []string{fmt.Sprintf("bytes=-%d", p.to+p.margin)}
+		out.Header[name] = []string{fmt.Sprintf("bytes=-%d", p.to+p.margin)}
 	case p.to < 0:
-		out.Header["Range"] = []string{fmt.Sprintf("bytes=%d-", max(0, p.from-p.margin))}
+		out.Header[name] = []string{fmt.Sprintf("bytes=%d-", max(0, p.from-p.margin))}
 	default:
-		out.Header["Range"] = []string{fmt.Sprintf("bytes=%d-%d", max(0, p.from-p.margin), p.to+p.margin)}
+		out.Header[name] = []string{fmt.Sprintf("bytes=%d-%d", max(0, p.from-p.margin), p.to+p.margin)}
 	}
 	return &p
 }
@@ -112,8 +119,10 @@ func parseSent(res *http.Response) (s sentPart, ok bool) {
 // narrow makes an answer the one that the program asked for, and returns the body of
 // it; nil if there is nothing to cut off.
 func (p *part) narrow(res *http.Response) (*cutBody, error) {
-	if res.StatusCode != http.StatusPartialContent {
-		return nil, nil //nolint:nilnil // a whole answer, or none
+	if res.StatusCode != http.StatusPartialContent || p == nil && res.Request.URL.Query().Has("partNumber") {
+		// A whole answer, or none, or a part as it was uploaded to S3: the uploader
+		// chose its size.
+		return nil, nil //nolint:nilnil // nothing to cut off
 	}
 	s, ok := parseSent(res)
 	if p == nil || !ok {

@@ -117,3 +117,52 @@ func TestRepeatedInOtherParts(t *testing.T) {
 
 // margin is the length of the longest form of the secret: that in base64.
 func margin() int { return len(secret) * 8 / 6 }
+
+// TestPartsOfStores has a host answer in parts as the stores of Azure and S3 do, and
+// answers without a body that describe one.
+func TestPartsOfStores(t *testing.T) {
+	t.Parallel()
+	text := rules(fullAPI) + tokens
+	g, _ := withToken(t, text)
+	c := newCell(t, text, func(cfg *egress.Config) { cfg.Generation = g })
+	c.serve(api, 443, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/gz":
+			w.Header().Set("Content-Encoding", "gzip")
+			if r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusNotModified)
+			}
+		case r.URL.Query().Has("partNumber"):
+			w.Header().Set("Content-Range", "bytes 0-9/412")
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = io.WriteString(w, stored[:10]) // dropped for HEAD
+		default:
+			if r.Header.Get("Range") != "" {
+				t.Error("two ranges")
+			}
+			r.Header.Set("Range", r.Header.Get("X-Ms-Range"))
+			http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader(stored))
+		}
+	}))
+	for _, q := range []struct {
+		method, at, asked string
+		status            int
+		want              string
+	}{
+		{"GET", "/x", "bytes=206-300", 206, shown[206:301]},
+		{"GET", "/x", "bytes=0-205", 206, shown[:206]},
+		{"GET", "/x", "bytes=0-1,206-300", 200, shown},
+		{"GET", "/x?partNumber=1", "", 206, shown[:10]},
+		{"HEAD", "/x?partNumber=1", "", 206, ""},
+		{"HEAD", "/gz", "", 200, ""},
+		{"GET", "/gz", "", 304, ""},
+	} {
+		var header []string
+		if q.asked != "" {
+			header = []string{"X-Ms-Range", q.asked, "Range", "bytes=206-207"}
+		}
+		if status, body, _ := get(t, c.client(true), q.method, "https://"+api+q.at, nil, header...); status != q.status || body != q.want {
+			t.Errorf("%s %s %s: %d %q", q.method, q.at, q.asked, status, body)
+		}
+	}
+}

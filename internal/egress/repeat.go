@@ -36,6 +36,9 @@ func askPlain(h http.Header) {
 
 // search has an answer searched for values.
 func (p *Proxy) search(res *http.Response, f *flight) error {
+	if !hasBody(res) {
+		return nil // whatever its header says of one
+	}
 	if err := unencoded(res); err != nil {
 		return err
 	}
@@ -60,6 +63,11 @@ func (p *Proxy) search(res *http.Response, f *flight) error {
 		res.Body = cut
 	}
 	return nil
+}
+
+// hasBody reports whether an answer of this kind can have a body.
+func hasBody(res *http.Response) bool {
+	return res.Request.Method != http.MethodHead && res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusNotModified
 }
 
 // errEncoded is the failure of an upstream whose answer cannot be searched.

@@ -196,7 +196,10 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 	default:
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}
-	if err != nil {
+	switch {
+	case err != nil && (method == callBranch || method == callEval) && !h.gone():
+		return nil, toWire(err) // a branch may have ended, and not this cell
+	case err != nil:
 		return nil, h.failure(err)
 	}
 	return json.Marshal(result)
@@ -274,6 +277,16 @@ func (h *Host) alive() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.refuseEnding()
+}
+
+// gone reports whether the cell's processes have ended.
+func (h *Host) gone() bool {
+	select {
+	case <-h.Cell.Gone():
+		return true
+	default:
+		return false
+	}
 }
 
 // failure returns the error of a call, as it crosses a socket. A cell that has ended

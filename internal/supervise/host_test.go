@@ -373,3 +373,28 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestBranchDied: a branch that has ended before it could be used is not this cell.
+func TestBranchDied(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Branch = func(context.Context, BranchOrder) (*api.BranchResult, error) {
+			return nil, &driver.StartError{Step: "gvisor", Err: driver.ErrEnded}
+		}
+	})
+	if _, err := s.client.Branch(t.Context(), BranchOrder{}); err == nil || strings.Contains(err.Error(), "cell demo has ended") {
+		t.Error(err)
+	}
+	if _, err := s.exec(t.Context(), "print", "on"); err != nil {
+		t.Error(err)
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		_, err := s.client.Stop(t.Context(), 0)
+		stopped <- err
+	}()
+	s.finish(t, Stopped)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,12 @@ const minEcho = 8
 
 // maxEarlier is how many values of earlier policies are remembered.
 const maxEarlier = 64
+
+// htmlNames writes the signs in a page that have other escapes than Go's.
+var htmlNames = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&#x27;")
+
+// escapes are the escaped bytes of an address.
+var escapes = regexp.MustCompile("%[0-9A-F]{2}")
 
 // Echo knows the values that must not come back from a host, and finds them in its
 // answers. An upstream may repeat what it was sent. A nil Echo finds nothing.
@@ -73,9 +80,13 @@ func (e *Echo) add(v string) {
 		return
 	}
 	escaped, _ := json.Marshal(v) // a string always encodes
+	query, page := url.QueryEscape(v), html.EscapeString(v)
 	list := []string{
-		v, url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v),
+		v, page, htmlNames.Replace(page),
 		jsonEscape(v), strings.ReplaceAll(jsonEscape(v), "/", `\/`), string(escaped[1 : len(escaped)-1]),
+	}
+	for _, f := range []string{query, url.PathEscape(v), strings.ReplaceAll(query, "+", "%20"), strings.ReplaceAll(strings.ReplaceAll(query, "+", "%20"), "%2F", "/")} {
+		list = append(list, f, escapes.ReplaceAllStringFunc(f, strings.ToLower))
 	}
 	for before := range 3 {
 		// The characters at both ends also depend on what is beside the value.

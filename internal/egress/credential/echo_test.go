@@ -43,6 +43,37 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// TestEchoRenewedMeanwhile: a request under way renews a login after a new policy was
+// loaded. Its value is masked, and sent, under the new policy too.
+func TestEchoRenewedMeanwhile(t *testing.T) {
+	t.Parallel()
+	before, _ := shapedSet(t, "", "REAL-first-value")
+	credentials := []policy.Credential{{Name: "a", Endpoints: at(t, "a.example", "/**")}}
+	after, err := before.Reload(credentials, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := before.Reload(credentials, map[string]*credential.Value{"a": value(t, "REAL-given-value")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.Renew("a", value(t, "REAL-other-value"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if given.Same("a", "REAL-other-value") {
+		t.Error("a value that the operator gave was replaced")
+	}
+	if before, err = after.Reload(credentials, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := after.Renew("a", value(t, "REAL-third-value"), "lead-"); err != nil {
+		t.Fatal(err)
+	}
+	if !before.Same("a", "REAL-third-value") || !before.Repeated([]byte("a REAL-third-value")) {
+		t.Error("the renewed value is not the one of the new policy")
+	}
+}
+
 // TestEchoForms masks values in the forms in which they may be repeated, and values
 // that overlap.
 func TestEchoForms(t *testing.T) {
@@ -51,6 +82,7 @@ func TestEchoForms(t *testing.T) {
 	coded, _ := json.Marshal(v)
 	for _, form := range []string{
 		v, url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v), string(coded[1 : len(coded)-1]), `p/w <\"x\"> & y+z`, `p\/w <\"x\"> & y+z`,
+		"p/w%20%3C%22x%22%3E%20%26%20y%2Bz", "p%2fw%20%3c%22x%22%3e%20%26%20y%2bz", "p%2fw+%3c%22x%22%3e+%26+y%2bz", "p/w &lt;&quot;x&quot;&gt; &amp; y+z",
 	} {
 		set, _ := shapedSet(t, "", v)
 		want := "[" + strings.Repeat("*", len(form)) + "]"

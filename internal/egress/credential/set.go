@@ -68,9 +68,11 @@ type Set struct {
 	ends []end
 	past []*Value
 
-	// mu guards echo, which finds all values; nil after a change.
+	// mu guards echo, which finds all values; nil after a change. It also guards next,
+	// the Set that has replaced this one: what a request under way renews is its, too.
 	mu   sync.Mutex
 	echo *Echo
+	next *Set
 }
 
 type end = policy.CredentialEndpoint
@@ -85,6 +87,8 @@ type entry struct {
 	// mu guards what a renewed login changes.
 	mu    sync.RWMutex
 	value *Value
+	// kept reports that the value is a copy of an earlier Set's.
+	kept bool
 	// past are values that were replaced. They are not sent any more.
 	past []*Value
 	// leads are texts that stand before the placeholder in the cell, for programs
@@ -120,7 +124,17 @@ func NewSet(credentials []policy.Credential, values map[string]*Value) (*Set, er
 // keep their placeholders, because processes of the cell hold them. Where
 // values has no new value, they also keep a copy of the old one.
 func (s *Set) Reload(credentials []policy.Credential, values map[string]*Value) (*Set, error) {
-	return newSet(credentials, values, s)
+	if s == nil {
+		return newSet(credentials, values, nil)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := newSet(credentials, values, s)
+	if err != nil {
+		return nil, err
+	}
+	s.next = next
+	return next, nil
 }
 
 // Branch makes the Set of a cell that begins with the memory of this one's. Its
@@ -207,7 +221,7 @@ func (e *entry) keep(before *entry) {
 	defer before.mu.RUnlock()
 	e.placeholder, e.earlier, e.leads = before.placeholder, before.earlier, slices.Clone(before.leads)
 	if e.value == nil && before.value != nil {
-		e.value = before.value.clone()
+		e.value, e.kept = before.value.clone(), true
 	}
 }
 
@@ -255,7 +269,7 @@ func (s *Set) Drop() {
 		v.Drop()
 	}
 	s.echo.drop()
-	s.entries, s.past, s.echo = nil, nil, nil
+	s.entries, s.past, s.echo, s.next = nil, nil, nil, nil
 	// The signer keeps keys that were derived from values.
 	s.signer = nil
 }

@@ -119,6 +119,9 @@ const maxPast = 8
 // takes ownership of the value. Renew returns the placeholder as the cell is to see
 // it.
 func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
+	// No answer is searched with the old values once the new one can be sent.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	e := s.named(name)
 	if e == nil {
 		value.Drop()
@@ -128,11 +131,29 @@ func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
 		value.Drop()
 		return "", err
 	}
-	// No answer is searched with the old values once the new one can be sent.
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.next.follow(name, value, lead)
 	s.echo = nil
+	e.renew(value, lead)
+	return e.shown(), nil
+}
+
+// follow takes a value that was renewed in the Set before this one, unless the operator
+// has given another.
+func (s *Set) follow(name string, value *Value, lead string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	e := s.named(name)
+	s.mu.Unlock()
+	if e != nil && e.kept {
+		_, _ = s.Renew(name, value.clone(), lead) // fails if this Set was dropped meanwhile
+	}
+}
+
+func (e *entry) renew(value *Value, lead string) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.value.text() != value.text() {
 		e.past = append(e.past, e.value)
 		e.value = value
@@ -147,8 +168,6 @@ func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
 	if len(e.leads) > maxPast {
 		e.leads = slices.Delete(e.leads, 0, 1)
 	}
-	e.mu.Unlock()
-	return e.shown(), nil
 }
 
 // Holds reports whether a text is the placeholder of a credential, with or without a
