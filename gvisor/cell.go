@@ -22,12 +22,16 @@ func arguments(args []string) ([]string, error) {
 	switch args[0] {
 	case "cell":
 		return prepare(args[1:])
-	case "save":
+	case "save", "resume":
 		if len(args) != 2 {
-			return nil, fmt.Errorf("save takes a directory, not %d arguments", len(args)-1)
+			return nil, fmt.Errorf("%s takes a directory, not %d arguments", args[0], len(args)-1)
 		}
 		dir := args[1]
-		return append(flags(dir), "moment", "--image-path="+filepath.Join(dir, image), containerID), nil
+		how := "--image-path=" + filepath.Join(dir, image)
+		if args[0] == "resume" {
+			how = "--over"
+		}
+		return append(flags(dir), "moment", how, containerID), nil
 	}
 	return nil, nil
 }

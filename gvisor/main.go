@@ -18,6 +18,10 @@
 // told "suspend", it also saves the container, and says "saved". The container then stands
 // still until it is killed, unless the process is told "go on".
 //
+//	forkcell-gvisor resume DIR
+//
+// lets the container go on if such a process was killed while it stood still.
+//
 //	forkcell-gvisor forget DIR
 //
 // removes the image. The other commands are runsc's own: those that it executes itself by.

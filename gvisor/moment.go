@@ -33,6 +33,7 @@ const (
 // be a part of the pause.
 type moment struct {
 	image  string
+	over   bool
 	loaded *container.Container
 }
 
@@ -43,11 +44,12 @@ func (*moment) Name() string { return "moment" }
 func (*moment) Synopsis() string { return "save a container while it stands still" }
 
 // Usage implements subcommands.Command.
-func (*moment) Usage() string { return "moment --image-path=DIR <container id>\n" }
+func (*moment) Usage() string { return "moment --image-path=DIR|--over <container id>\n" }
 
 // SetFlags implements subcommands.Command.
 func (m *moment) SetFlags(f *flag.FlagSet) {
 	f.StringVar(&m.image, "image-path", "", "directory for the saved container")
+	f.BoolVar(&m.over, "over", false, "let a container go on that another process has left standing")
 }
 
 // FetchSpec implements util.SubCommand.
@@ -65,17 +67,33 @@ func (m *moment) FetchSpec(conf *config.Config, f *flag.FlagSet) (string, *specs
 // Execute implements subcommands.Command.
 func (m *moment) Execute(_ context.Context, f *flag.FlagSet, args ...any) subcommands.ExitStatus {
 	conf, ok := args[0].(*config.Config)
-	if !ok || f.NArg() != 1 || m.image == "" {
+	if !ok || f.NArg() != 1 || (m.image == "") != m.over {
 		f.Usage()
 		return subcommands.ExitUsageError
 	}
 	if _, _, err := m.FetchSpec(conf, f); err != nil {
 		return util.Errorf("%v", err)
 	}
-	if err := m.pass(conf, os.Stdin, os.Stdout); err != nil {
+	pass := func() error { return m.pass(conf, os.Stdin, os.Stdout) }
+	if m.over {
+		pass = m.end
+	}
+	if err := pass(); err != nil {
 		return util.Errorf("moment: %v", err)
 	}
 	return subcommands.ExitSuccess
+}
+
+// end lets the container go on if it stands still. One that does not stand must not be
+// told so: that would end its kernel.
+func (m *moment) end() error {
+	switch m.loaded.Status {
+	case container.Paused:
+		return m.loaded.Resume()
+	case container.Stopped:
+		return errors.New("the container has ended")
+	}
+	return nil
 }
 
 // pass stops the container, says so, saves it if it is told to, and lets it go on.

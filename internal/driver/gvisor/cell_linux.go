@@ -325,6 +325,9 @@ func (l *limitedText) failure(code int) error {
 		return unix.ENOSPC
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(string(l.text)), "\n")
+	if first == "" { // it was killed
+		return fmt.Errorf("exit code %d", code)
+	}
 	return fmt.Errorf("exit code %d: %q", code, first)
 }
 

@@ -117,8 +117,8 @@ func (c *Cell) quiet(ctx context.Context) error {
 	return errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
 }
 
-// stand has the runtime stop the guest, calls still, and has it saved. The guest goes on
-// when the runtime's process has ended, in whatever way.
+// stand has the runtime stop the guest, calls still, and has it saved. Then the guest
+// goes on, in whatever way the runtime's process has ended.
 func (c *Cell) stand(ctx context.Context, still func() error) (pause time.Duration, err error) {
 	input, tell := io.Pipe()
 	var begin time.Time
@@ -134,14 +134,36 @@ func (c *Cell) stand(ctx context.Context, still func() error) (pause time.Durati
 			_ = tell.CloseWithError(err) // nil is the end of the input
 		}()
 	}}
-	// A process that is killed in the middle would leave the guest standing.
 	err = c.control(context.WithoutCancel(ctx), "save", driver.Stdio{In: input, Out: said})
+	err = c.goOn(ctx, err)
 	_ = input.Close() // for who still wants to tell it something
 	if begin.IsZero() {
 		return 0, errors.Join(err, errors.New("the guest did not stand still"))
 	}
 	return time.Since(begin), errors.Join(<-captured, err)
 }
+
+// goOn returns the error of a process that stopped and saved the guest. If it was killed
+// in the middle it has left the guest standing, so another one lets the guest go on.
+func (c *Cell) goOn(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	failed := c.control(context.WithoutCancel(ctx), "resume", driver.Stdio{})
+	if failed == nil {
+		return err
+	}
+	// Mostly the guest was killed: then the runtime ends, too.
+	select {
+	case <-c.done:
+		return errors.Join(driver.ErrEnded, err)
+	case <-time.After(endTime):
+		return errors.Join(err, failed)
+	}
+}
+
+// endTime is how long it may take until a guest that does not answer has ended.
+const endTime = 10 * time.Second
 
 // once calls a function when a text was written.
 type once struct {

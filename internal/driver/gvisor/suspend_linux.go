@@ -52,7 +52,7 @@ func (c *Cell) Suspend(ctx context.Context, dir string, still, keep func() error
 	}
 	m.tell("go on\n")
 	_ = m.input.Close()
-	err = errors.Join(err, m.ended(), c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	err = errors.Join(err, c.goOn(ctx, m.ended()), c.conn.Resume(frames.Frame{Kind: frames.Release}))
 	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget", driver.Stdio{}))
 }
 
@@ -68,8 +68,8 @@ type momentProcess struct {
 // longestWord bounds what it says in a line.
 const longestWord = 64
 
-// moment starts such a process. If it is killed in the middle, the guest is left
-// standing, so ctx does not end it.
+// moment starts such a process. What it leaves standing when it is killed must go on
+// afterwards, so ctx does not end it.
 func (c *Cell) moment(ctx context.Context) *momentProcess {
 	in, input := io.Pipe()
 	output, out := io.Pipe()
