@@ -57,6 +57,7 @@ type raceLine struct {
 	api.RaceAttempt
 	Decision string // about its run, in its own cell
 	Winner   bool
+	Stat     diffstat
 }
 
 // Took returns how long the command took.
@@ -65,7 +66,8 @@ func (l raceLine) Took() string { return showDuration(time.Duration(l.DurationUS
 // attempt is a fork of a cell, with its last run.
 type attempt struct {
 	api.CellInfo
-	Run *api.RunInfo
+	Run  *api.RunInfo
+	Stat diffstat
 }
 
 // comparePage compares the forks of a cell, or two states of any cells.
@@ -116,8 +118,13 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 	if err != nil { // they are forks all the same
 		b.Missing = q.problem(err)
 	}
+	room := newStatRoom()
 	for _, r := range races {
-		b.Races = append(b.Races, newRaceLines(r, forks))
+		lines := newRaceLines(r, forks)
+		for i, a := range lines.Lines {
+			lines.Lines[i].Stat = q.diffstat(ctx, a.Cell, a.RunID, a.ChangedFiles, room)
+		}
+		b.Races = append(b.Races, lines)
 	}
 	for _, name := range names {
 		c, other := forks[name]
@@ -129,6 +136,7 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 			if a.Run, err = q.engine.RunInfo(ctx, c.LastRun); err != nil {
 				return err
 			}
+			a.Stat = q.diffstat(ctx, a.Run.Cell, a.Run.RunID, a.Run.ChangedFiles, room)
 		}
 		b.Forks = append(b.Forks, a)
 	}
