@@ -2,6 +2,7 @@ package full_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -31,4 +32,53 @@ func TestSiteAttempts(t *testing.T) {
 		return files + `, <span class="plus">+` + added + `</span> <span class="minus">−` + removed + `</span></td>`
 	}
 	r.has(stat("2 files", "43", "1"), stat("1 file", "0", "3"), stat("1 file", "5", "0"), "1001 files</td>", "0 files</td>")
+}
+
+// TestSiteActivity: the list of cells says what those at work do, as text.
+func TestSiteActivity(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("busy")
+	d.cell("rests")
+	d.ran("rests", "echo rested")
+	agentSession(d, "helper")
+	var job api.RunStarted
+	d.want(http.StatusAccepted, &job, "POST", "/v1/cells/busy/runs",
+		api.RunBody{Command: []string{"sh", "-c", "echo begun; exec sleep 600", "<b>"}}, "Prefer", "respond-async")
+	d.untilBegun("busy")
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/")
+	r.has(`href="/ui/runs/`+job.RunID+`"><code>sh -c &#39;echo begun; exec sleep 600&#39; &#39;&lt;b&gt;&#39;</code>`, `href="/ui/cells/helper/session">agent claude</a>`)
+	r.lacks("echo rested", "<b></code>")
+	if n := strings.Count(r.page, "began "); n != 2 {
+		t.Errorf("%d cells are at work, want 2", n)
+	}
+	d.want(http.StatusAccepted, nil, "POST", "/v1/runs/"+job.RunID+"/cancel", nil)
+	d.idle("busy")
+	r.get(http.StatusOK, "/ui/")
+	r.lacks("echo begun")
+}
+
+// TestSiteUnapplied: the page of a cell counts a renamed file once, and says when the
+// count has what waits for a decision.
+func TestSiteUnapplied(t *testing.T) {
+	t.Parallel()
+	const waits = "with what waits for a decision"
+	d := newDaemon(t)
+	d.cell("demo")
+	d.ran("demo", "mv hello.txt moved.txt; echo new > new.txt")
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has("<p>2 files", waits)
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", api.AcceptBody{})
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has("<p>2 files</p>")
+	r.lacks(waits)
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has("Everything is applied.")
+	r.lacks(waits)
+	d.ran("demo", "seq 1001 | split -l 1 -a 4 -")
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has("<p>1000 changes or more", waits)
 }

@@ -103,7 +103,17 @@ func (q *request) cellPage() error {
 // unapplied counts the files that the source directory does not have yet, up to a
 // limit. It fails if the states cannot be compared, as after gc.
 func (q *request) unapplied(ctx context.Context, name string) (n int, err error) {
-	res, err := q.engine.Diff(ctx, api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true})
+	r := api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true}
+	if n, err = q.countChanges(ctx, r); err != nil || n >= unappliedShown {
+		return n, err
+	}
+	r.Unpaired = false // a renamed file is one; to find its names is for changes that are few
+	return q.countChanges(ctx, r)
+}
+
+// countChanges counts changes, up to the limit of the page of a cell.
+func (q *request) countChanges(ctx context.Context, r api.DiffRequest) (n int, err error) {
+	res, err := q.engine.Diff(ctx, r)
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +129,7 @@ func (q *request) unapplied(ctx context.Context, name string) (n int, err error)
 	return n, nil
 }
 
-// Many reports that there are more files than were counted.
+// Many reports that not all were counted, and that renamed files were counted twice.
 func (b cellBody) Many() bool { return b.Unapplied >= unappliedShown }
 
 // shownForks is how many forks of a state the page names.

@@ -12,8 +12,12 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// cellsOnPage is how many cells a page lists.
-const cellsOnPage = 200
+const (
+	// cellsOnPage is how many cells a page lists.
+	cellsOnPage = 200
+	// activitiesOnPage is of how many cells a page shows what they do.
+	activitiesOnPage = 100
+)
 
 // addPages adds the pages for visitors who have signed in.
 func (s *Site) addPages() {
@@ -59,6 +63,8 @@ type cellGroup struct {
 type cellLine struct {
 	api.CellInfo
 	Fork bool
+	// Activity is the run that is at work, if there is one.
+	Activity *api.RunInfo
 }
 
 // Pending reports whether the last run of the cell waits for a decision.
@@ -94,7 +100,26 @@ func (q *request) cellsPage() error {
 	}
 	groups := groupCells(list)
 	body.page(groups)
+	q.addActivities(body.Groups)
 	return q.show("cells", frame{Title: "Cells", Nav: "cells", Live: path("live"), Body: body})
+}
+
+// addActivities finds what the cells that are at work do.
+func (q *request) addActivities(groups []cellGroup) {
+	room := activitiesOnPage
+	for _, g := range groups {
+		for i, c := range g.Cells {
+			if !c.isLive() || c.State == api.StateUnfinished || room == 0 {
+				continue
+			}
+			room--
+			// A cell whose runs cannot be read, as it was just removed, is listed without.
+			runs, _, err := q.engine.RecentRuns(q.Context(), c.Cell, 0, 1)
+			if err == nil && len(runs) == 1 && runs[0].FinishedAt == nil {
+				g.Cells[i].Activity = &runs[0]
+			}
+		}
+	}
 }
 
 // matches reports whether a cell has a text in its name, source or labels.
@@ -142,7 +167,7 @@ func groupCells(list []api.CellInfo) []cellGroup {
 			groups[root] = g
 			order = append(order, g)
 		}
-		g.Cells = append(g.Cells, cellLine{c, c.Cell != root})
+		g.Cells = append(g.Cells, cellLine{CellInfo: c, Fork: c.Cell != root})
 	}
 	out := make([]cellGroup, 0, len(order))
 	for _, g := range order {
