@@ -87,11 +87,11 @@ func (m *moment) Execute(_ context.Context, f *flag.FlagSet, args ...any) subcom
 // end lets the container go on if it stands still. One that does not stand must not be
 // told so: that would end its kernel.
 func (m *moment) end() error {
-	switch m.loaded.Status {
-	case container.Paused:
-		return m.loaded.Resume()
-	case container.Stopped:
+	if m.loaded.Status == container.Stopped {
 		return errors.New("the container has ended")
+	}
+	if m.loaded.Status == container.Paused {
+		return m.loaded.Resume()
 	}
 	return nil
 }
