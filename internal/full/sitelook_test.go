@@ -69,7 +69,7 @@ func TestSiteUnapplied(t *testing.T) {
 	d.ran("demo", "mv hello.txt moved.txt; echo new > new.txt")
 	r := newReviewer(d)
 	r.get(http.StatusOK, "/ui/cells/demo")
-	r.has("<p>2 files", waits)
+	r.has("<p>2 files <span", waits)
 	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", api.AcceptBody{})
 	r.get(http.StatusOK, "/ui/cells/demo")
 	r.has("<p>2 files</p>")
