@@ -161,6 +161,11 @@ func TestQuotas(t *testing.T) {
 	}
 	limited := d.token(api.TokenBody{Name: "limited", Scopes: []string{"run"}, Quota: &api.Quota{Memory: 1 << 30}})
 	limited.problem(422, api.CodeQuota, "POST", "/v1/cells/other/runs", api.RunBody{Command: []string{"true"}})
+	large := api.RunBody{Command: []string{"true"}, RunSettings: api.RunSettings{Memory: "2GiB"}}
+	// More than the whole quota: a client that waits would wait forever.
+	if h := limited.want(429, &p, "POST", "/v1/cells/other/runs", large); h.Get("Retry-After") != "" || p.Hint != "ask for less; waiting does not help" {
+		t.Errorf("%v %+v", h, p)
+	}
 }
 
 // TestRevokedInTheMiddle revokes a token while a run streams to its caller.

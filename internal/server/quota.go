@@ -49,6 +49,9 @@ func (s *Server) quotaProblem(c *call, err error) error {
 	case exceeded.Quota == token.QuotaDisk:
 		e.Hint = "remove cells or states; waiting does not help"
 		return newProblem(c.id, http.StatusTooManyRequests, e)
+	case exceeded.TooMuch:
+		e.Hint = "ask for less; waiting does not help"
+		return newProblem(c.id, http.StatusTooManyRequests, e)
 	case exceeded.Retry > 0:
 		e.Hint = "send fewer requests"
 	default:

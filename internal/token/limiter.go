@@ -31,11 +31,16 @@ type ExceededError struct {
 	Retry time.Duration
 	// Unlimited says that the work has no limit where the quota needs one.
 	Unlimited bool
+	// TooMuch says that the work needs more than the whole quota, whatever else ends.
+	TooMuch bool
 }
 
 func (e *ExceededError) Error() string {
-	if e.Unlimited {
+	switch {
+	case e.Unlimited:
 		return fmt.Sprintf("the token has a quota of %s, so that the work needs a limit of it", e.Quota)
+	case e.TooMuch:
+		return fmt.Sprintf("the work needs more than the whole quota of %s", e.Quota)
 	}
 	return fmt.Sprintf("the quota of %s is used up", e.Quota)
 }
@@ -199,7 +204,7 @@ func (a Amount) exceeds(more Amount, q api.Quota) error {
 		case c.limit && c.more == 0:
 			return &ExceededError{Quota: c.quota, Unlimited: true}
 		case c.more > 0 && c.more > c.most-c.held:
-			return &ExceededError{Quota: c.quota}
+			return &ExceededError{Quota: c.quota, TooMuch: c.more > c.most}
 		}
 	}
 	return nil

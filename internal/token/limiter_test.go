@@ -71,6 +71,11 @@ func TestAcquire(t *testing.T) {
 	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 51, CPUs: 1}, Amount{}); exceeded(t, err).Quota != "memory" {
 		t.Error(err)
 	}
+	for memory, tooMuch := range map[int64]bool{51: false, 100: false, 101: true} {
+		if _, err := l.Acquire(g, Amount{Runs: 1, Memory: memory, CPUs: 1}, Amount{}); exceeded(t, err).TooMuch != tooMuch {
+			t.Errorf("memory %d of 100: %v", memory, err)
+		}
+	}
 	if _, err := l.Acquire(g, Amount{Runs: 1, CPUs: 1}, Amount{}); !exceeded(t, err).Unlimited {
 		t.Error(err)
 	}
