@@ -18,6 +18,7 @@ export class Transport {
   #token: Promise<string | undefined> | undefined;
   #send: Promise<Send> | undefined;
   #close: () => Promise<void> = async () => {};
+  #closed = false;
 
   constructor(options: ClientOptions) {
     this.address = parseAddress(options.url);
@@ -25,6 +26,7 @@ export class Transport {
   }
 
   close(): Promise<void> {
+    this.#closed = true;
     return this.#close();
   }
 
@@ -138,6 +140,7 @@ export class Transport {
 
   /** Sends a call, again where that is allowed, and returns an answer that reports success. */
   async #answer(call: Call): Promise<Response> {
+    if (this.#closed) throw new ForkcellError("connection", { message: "the client was closed by close()" });
     for (let attempt = 1; ; attempt++) {
       call.signal?.throwIfAborted();
       let response: Response | undefined;

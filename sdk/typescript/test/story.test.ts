@@ -132,6 +132,13 @@ test("a lost answer does nothing twice", async () => {
   }
 });
 
+test("a closed client says so", async () => {
+  const other = new Forkcell();
+  await other.version();
+  await other.close();
+  await assert.rejects(other.version(), (e) => code("connection")(e) && /closed/.test(String(e)) && !/forkcell serve/.test(String(e)));
+});
+
 test("addresses", async () => {
   for (const url of ["unix:", "ftp://localhost", "http://example.com", "localhost:80", "http://u:p@localhost", "http://localhost/x"]) {
     assert.throws(() => new Forkcell({ url }), TypeError, url);
