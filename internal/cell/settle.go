@@ -193,7 +193,7 @@ func (r *run) reap(work *workspace.Work) error {
 	}
 	err := r.e.driver.Reap(r.rec.ID, rec, 30*time.Second)
 	if errors.Is(err, driver.ErrStillRunning) {
-		return errors.Join(errors.New("its processes have not ended yet"), err)
+		return fmt.Errorf("its processes have not ended yet: %w", err)
 	}
 	if err != nil {
 		r.notes = append(r.notes, "not everything of it could be removed from the host: "+err.Error())
