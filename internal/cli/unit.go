@@ -33,6 +33,8 @@ ExecStart="$PROGRAM" serve
 ExecReload=/bin/kill -HUP $MAINPID
 # Live cells outlive the daemon.
 KillMode=process
+# Requests under way may take 30 seconds, and to interrupt them another 30.
+TimeoutStopSec=90
 # Limits of cells are control groups below that of the daemon.
 Delegate=yes
 Restart=on-failure

@@ -54,8 +54,8 @@ func reported(p *client.Error) *api.Error {
 		e.Hint = "something else than a daemon may listen there; look at --url and FORKCELL_URL"
 	}
 	if name := unknownToDaemon(p.Details); name != "" {
-		e.Message = "the daemon does not know " + name + ": it is older than this program"
-		e.Hint = "leave the option out that needs it, or have the daemon upgraded"
+		e.Message = "the daemon does not know " + name + ": it is of another version than this program"
+		e.Hint = "leave the option out that needs it, or use the same version for both"
 	}
 	if p.Code == api.CodeUnauthenticated {
 		e.Hint = "give the token with --token-file or FORKCELL_TOKEN_FILE"

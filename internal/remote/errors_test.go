@@ -14,8 +14,8 @@ import (
 func TestOlderDaemon(t *testing.T) {
 	t.Parallel()
 	for detail, want := range map[string]string{
-		"query.all: unknown query parameter": "the daemon does not know all: it is older than this program",
-		"body.warm: unexpected property":     "the daemon does not know warm: it is older than this program",
+		"query.all: unknown query parameter": "the daemon does not know all: it is of another version than this program",
+		"body.warm: unexpected property":     "the daemon does not know warm: it is of another version than this program",
 		"body.n: expected integer":           "validation failed",
 	} {
 		p := &client.Error{Code: api.CodeUsage, Status: http.StatusBadRequest, Message: "validation failed", Hint: "see /docs", Details: []string{detail}}

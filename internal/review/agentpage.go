@@ -27,8 +27,10 @@ type agentBody struct {
 	Older int
 	// Messages are the newest messages that were sent to the agent, the last one first.
 	Messages []eventLine
-	Output   []stream
-	MayRun   bool
+	// Unread is why not all messages could be read.
+	Unread string
+	Output []stream
+	MayRun bool
 }
 
 // turn is a turn, with the state of the one before, which is "" for the first.
@@ -72,7 +74,7 @@ func (q *request) agentPage() error {
 	body.Older = max(0, len(body.Turns)-turnsOnPage)
 	body.Turns = body.Turns[:len(body.Turns)-body.Older]
 	if body.Messages, err = q.messages(ctx, body.Run.RunID); err != nil {
-		return err
+		body.Unread = q.problem(err)
 	}
 	body.Output = q.outputTails(ctx, body.Run.RunID)
 	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: liveRun(body.Run), Body: body})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -92,9 +93,12 @@ func (s *Server) end(srv *http.Server) error {
 	s.close()
 	within(ended, s.config.DrainLimit, drainLimit)
 	s.stop()
-	within(ended, s.config.InterruptLimit, interruptLimit)
-	limit, cancel := context.WithTimeout(context.Background(), interruptLimit)
+	limit, cancel := context.WithTimeout(context.Background(), cmp.Or(s.config.InterruptLimit, interruptLimit))
 	defer cancel()
+	select {
+	case <-ended: // Shutdown does not wait for sockets
+	case <-limit.Done():
+	}
 	err := srv.Shutdown(limit)
 	if err != nil {
 		err = srv.Close()

@@ -173,11 +173,13 @@ func (x *exchange) eventLines(ctx context.Context, q api.EventQuery) {
 		return err
 	})
 	switch {
-	case out.fail != nil || ctx.Err() != nil:
+	case out.fail != nil: // the reader is gone
 		return
-	case err != nil && !out.begun && lines.Buffered() == 0:
+	case err != nil && !out.begun && (lines.Buffered() == 0 || ctx.Err() != nil):
 		x.fail(err)
 		return
+	case err != nil && ctx.Err() != nil:
+		panic(http.ErrAbortHandler) // the reader must not take a part for the whole
 	case err != nil:
 		_ = document.Write(lines, x.server.problemOf(x.call, err).Problem)
 	}

@@ -104,9 +104,7 @@ func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
 	}
 	q, known, end, err := s.claim(r.Context(), requests, k)
 	if err != nil {
-		if r.Context().Err() == nil {
-			writeProblem(w, s.problemOf(c, err))
-		}
+		writeProblem(w, s.problemOf(c, err)) // nobody reads it if the caller is gone
 		return
 	}
 	defer end()

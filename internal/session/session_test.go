@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -302,6 +303,39 @@ func TestUnstarted(t *testing.T) {
 	kept := unstarted(&api.StatusResult{CellInfo: api.CellInfo{CreatedAt: now}, PendingStates: []string{"chk_2"}}, "claude", now)
 	if RefuseDelete(kept, false) == nil {
 		t.Error("work that was not decided is deleted")
+	}
+}
+
+// cellsOf is a Reader of cells that have no runs, by name.
+type cellsOf struct {
+	Reader
+	cells map[string]api.CellInfo
+}
+
+func (c cellsOf) Status(_ context.Context, name string) (*api.StatusResult, error) {
+	info, ok := c.cells[name]
+	if !ok {
+		return nil, api.Missing("cell", name, "")
+	}
+	return &api.StatusResult{CellInfo: info}, nil
+}
+
+func (cellsOf) CellRuns(context.Context, string) ([]api.RunInfo, error) { return nil, nil }
+
+// TestLabelledForks: a fork that has the label of the session's cell it was made of is
+// no session whose start was interrupted.
+func TestLabelledForks(t *testing.T) {
+	t.Parallel()
+	label := map[string]string{api.LabelAgent: "claude"}
+	r := cellsOf{cells: map[string]api.CellInfo{
+		"base": {Cell: "base"}, "session": {Cell: "session", ForkedFrom: "base", Labels: label},
+		"fork": {Cell: "fork", ForkedFrom: "session", Labels: label}, "orphan": {Cell: "orphan", ForkedFrom: "removed", Labels: label},
+	}}
+	for name, want := range map[string]api.Code{"base": api.CodeNotFound, "session": "", "fork": api.CodeNotFound, "orphan": ""} {
+		_, err := Show(t.Context(), r, name, time.Now())
+		if (err == nil) != (want == "") || err != nil && api.CodeOf(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -49,13 +49,36 @@ func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.Agent
 		return nil, err
 	}
 	if agent, labelled := status.Labels[api.LabelAgent]; labelled && len(runs) == 0 {
-		return unstarted(status, agent, now), nil
+		inherited, err := forkOfSession(ctx, r, status)
+		if err != nil {
+			return nil, err
+		}
+		if !inherited {
+			return unstarted(status, agent, now), nil
+		}
 	}
 	runs = slices.DeleteFunc(runs, func(i api.RunInfo) bool { return i.Session == nil })
 	if len(runs) == 0 {
 		return nil, api.Missing("session", name, "the cell has none; `forkcell session list` shows them")
 	}
 	return describe(status, runs, now), nil
+}
+
+// forkOfSession reports whether a cell is a fork of a session's. Forks that earlier
+// versions made have its label, and are no sessions.
+func forkOfSession(ctx context.Context, r Reader, fork *api.StatusResult) (bool, error) {
+	if fork.ForkedFrom == "" {
+		return false, nil
+	}
+	from, err := r.Status(ctx, fork.ForkedFrom)
+	if api.CodeOf(err) == api.CodeNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, is := from.Labels[api.LabelAgent]
+	return is, nil
 }
 
 // Begun describes a session as Show does, and refuses one that was not started.
