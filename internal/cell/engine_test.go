@@ -3,6 +3,7 @@ package cell_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +67,9 @@ func (w *world) read(name string) string {
 
 func (w *world) ok(err error) {
 	w.Helper()
+	if e, is := errors.AsType[*api.Error](err); is && len(e.Details) > 0 {
+		w.Log(strings.Join(e.Details, "\n"))
+	}
 	if err != nil {
 		w.Fatal(err)
 	}
