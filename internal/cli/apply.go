@@ -115,9 +115,7 @@ func printApply(p *page, r *api.ApplyResult, undone bool) {
 	default:
 		p.printf("applied: %s to %s\n", n, quote.Path(r.To))
 	}
-	for _, c := range r.Written {
-		p.printf("%s\n", nameStatus(p, c))
-	}
+	printChanges(p, r.Written)
 	if len(r.Already) > 0 {
 		p.printf("already there: %d\n", len(r.Already))
 	}

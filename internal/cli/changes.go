@@ -4,9 +4,41 @@ import (
 	"encoding/base64"
 
 	"github.com/forkcell/forkcell/internal/api"
-
+	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/quote"
 )
+
+// printChanges lists changes. One line stands for the objects that git added, and for
+// their directories: a commit adds dozens.
+func printChanges(p *page, changes []api.ChangeJSON) {
+	for i := 0; i < len(changes); {
+		store, objects, next := newObjects(changes[i:])
+		if store == "" {
+			p.printf("%s\n", nameStatus(p, changes[i]))
+			i++
+			continue
+		}
+		p.printf("%s\n", p.paint(green, "A\t"+quote.Path(store)+": "+count(int64(objects), "object file", "object files")))
+		i += next
+	}
+}
+
+// newObjects returns the object store of the new objects of git that a list begins with,
+// how many objects these are, and how many entries of the list.
+func newObjects(changes []api.ChangeJSON) (store string, objects, entries int) {
+	for _, c := range changes {
+		at := gitread.ObjectStore(c.Path)
+		if c.Change != "added" || at == "" || entries > 0 && at != store {
+			break
+		}
+		store = at
+		entries++
+		if c.Type == "file" {
+			objects++
+		}
+	}
+	return store, objects, entries
+}
 
 // nameStatus returns one change on one line, as diff --name-status shows it.
 func nameStatus(p *page, c api.ChangeJSON) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/gitread"
@@ -150,6 +151,33 @@ func TestRepoOfObject(t *testing.T) {
 	} {
 		if got := gitread.RepoOfObject(name); got != want {
 			t.Errorf("RepoOfObject(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestObjectStore(t *testing.T) {
+	t.Parallel()
+	loose := strings.Repeat("1", 38)
+	hash := "0a" + loose
+	for name, want := range map[string]string{
+		".git/objects/0a":                                    ".git/objects",
+		".git/objects/pack":                                  ".git/objects",
+		".git/objects/0a/" + loose:                           ".git/objects",
+		".git/objects/0a/" + strings.Repeat("f", 62):         ".git/objects",
+		"sub/.git/objects/pack/pack-" + hash + ".idx":        "sub/.git/objects",
+		".git/modules/a/objects/pack/pack-" + hash + ".pack": ".git/modules/a/objects",
+		".git/objects/0a/" + loose + "/x":                    "",
+		".git/objects/0a/" + loose + "1":                     "",
+		".git/objects/0a/" + strings.Repeat("F", 38):         "",
+		".git/objects/0a/run.sh":                             "",
+		".git/objects/pack/pack-" + hash + ".sh":             "",
+		".git/objects/pack/pack-" + hash + ".idx/x":          "",
+		".git/objects/pack/" + hash + ".idx":                 "",
+		".git/objects/info/alternates":                       "",
+		"objects/0a/" + loose:                                "",
+	} {
+		if got := gitread.ObjectStore(name); got != want {
+			t.Errorf("ObjectStore(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -405,6 +406,34 @@ func RepoOfObject(name string) string {
 		return ""
 	}
 	return repo
+}
+
+// ObjectStore returns the object store of a repository if a path has the name of an
+// object, of a pack or its index, or of the directory that they are in. Of other paths
+// it returns "".
+func ObjectStore(name string) string {
+	repo := RepoOfObject(name)
+	if repo == "" {
+		return ""
+	}
+	store := repo + "/objects"
+	dir, file, inside := strings.Cut(strings.TrimPrefix(name, store+"/"), "/")
+	switch {
+	case !inside, dir != "pack" && isHash(dir+file), dir == "pack" && isPack(file):
+		return store
+	}
+	return ""
+}
+
+// isPack reports whether a file of the directory of packs has a name that git gives.
+func isPack(file string) bool {
+	hash, ext, _ := strings.Cut(strings.TrimPrefix(file, "pack-"), ".")
+	return strings.HasPrefix(file, "pack-") && isHash(hash) && slices.Contains([]string{"pack", "idx", "rev", "bitmap", "mtimes"}, ext)
+}
+
+// isHash reports whether a text is a SHA-1 or a SHA-256 as git writes it.
+func isHash(text string) bool {
+	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -110,7 +110,28 @@ func cases(c contents) []golden {
 			c.modified("headers", "-- a/etc/passwd\n-- sql comment\n", "++ b/etc/passwd\n++ /dev/null\n@@ -1 +1 @@\ndiff --git a/x b/x\n"),
 			{Path: "nl\ndiff --git a/x b/x", Kind: tree.Added, New: c.file(patch.New, "nl\ndiff --git a/x b/x", "\tx\n", 0o644)},
 		}},
+		{"git-objects", gitObjects(c)},
 		{"none", nil},
+	}
+}
+
+// gitObjects is a commit, and what somebody could try to hide among its objects.
+func gitObjects(c contents) []tree.Change {
+	added := func(path string, mode uint32) tree.Change {
+		return tree.Change{Path: path, Kind: tree.Added, New: c.file(patch.New, path, "\x78\x01", mode)}
+	}
+	dir := func(path string) tree.Change {
+		return tree.Change{Path: path, Kind: tree.Added, New: &tree.Entry{Kind: tree.KindDir, Mode: 0o755}}
+	}
+	a, b := strings.Repeat("a", 38), strings.Repeat("b", 38)
+	return []tree.Change{
+		c.modified(".git/HEAD", "a\n", "b\n"),
+		dir(".git/objects/02"), added(".git/objects/02/"+a, 0o444), added(".git/objects/02/"+b, 0o444),
+		added(".git/objects/02/"+b+"x", 0o444),
+		added(".git/objects/03/"+a, 0o755),
+		c.modified(".git/objects/04/"+a, "\x78\x01", "\x78\x02"),
+		added(".git/objects/pack/pack-"+"01"+a+".idx", 0o444), added(".git/objects/pack/pack-"+"01"+a+".pack", 0o444),
+		dir("sub/.git/objects/02"), added("sub/.git/objects/02/"+a, 0o444),
 	}
 }
 

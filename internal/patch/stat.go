@@ -22,29 +22,30 @@ type statLine struct {
 	note           string // instead of numbers
 }
 
-// stat shows a line for each change, then the sum.
+// stat shows a line for each change, one for new objects of git, then the sum.
 func (p *printer) stat(each func(func(tree.Change) error) error) error {
 	var lines []statLine
-	width, most, added, removed := 0, 0, 0, 0
-	err := each(func(c tree.Change) error {
-		l, err := p.statOf(&c)
-		if err != nil {
-			return err
-		}
+	width, most, changed, added, removed := 0, 0, 0, 0, 0
+	put := func(l statLine, entries int) {
 		lines = append(lines, l)
 		width = max(width, min(maxNameWidth, utf8.RuneCountInString(l.name)))
 		most = max(most, l.added+l.removed)
+		changed += entries
 		added += l.added
 		removed += l.removed
-		return nil
-	})
+	}
+	err := withObjects(each, func(c *tree.Change) error {
+		l, err := p.statOf(c)
+		put(l, 1)
+		return err
+	}, func(o objects) { put(statLine{name: o.name(), note: o.String()}, o.entries) })
 	if err != nil {
 		return err
 	}
 	for _, l := range lines {
 		p.statLine(l, width, most)
 	}
-	sum := count(len(lines), "file") + " changed"
+	sum := count(changed, "file") + " changed"
 	if added > 0 {
 		sum += ", " + count(added, "insertion") + "(+)"
 	}
