@@ -261,6 +261,14 @@ func ReceiveExtents(ctx context.Context, dst *os.File, src io.Reader, list []Ext
 // writeBlocks writes the blocks of b that are not all zeros, and returns how much
 // of b the last of them takes.
 func writeBlocks(f *os.File, b []byte, off int64) (written int, err error) {
+	written, err = writeBlocksTo(int(f.Fd()), b, off)
+	if err != nil {
+		err = &os.PathError{Op: "write", Path: f.Name(), Err: err}
+	}
+	return written, err
+}
+
+func writeBlocksTo(fd int, b []byte, off int64) (written int, err error) {
 	next := func(from int) int { // the end of the block that a place is in
 		return min(from+holeBlock-int((off+int64(from))%holeBlock), len(b))
 	}
@@ -270,8 +278,8 @@ func writeBlocks(f *os.File, b []byte, off int64) (written int, err error) {
 			end = next(end)
 		}
 		if end > start {
-			if err := pwrite(int(f.Fd()), b[start:end], off+int64(start)); err != nil {
-				return written, &os.PathError{Op: "write", Path: f.Name(), Err: err}
+			if err := pwrite(fd, b[start:end], off+int64(start)); err != nil {
+				return written, err
 			}
 			written = end
 		}

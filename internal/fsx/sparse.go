@@ -16,6 +16,11 @@ const (
 	copyBuffer = 256 << 10
 	// kernelCopy is the most that the kernel copies before the context is checked.
 	kernelCopy = 64 << 20
+	// smallFile is the size up to which a file is read whole, holes included. While
+	// the kernel writes a new file to disk, the file can seem to have no blocks for an
+	// instant, and some kernels then report data as a hole. Reading is always right,
+	// and for a small file it is not slower.
+	smallFile = copyBuffer
 )
 
 // Sink gets the contents of a file in order: bytes, and the lengths of holes.
@@ -96,10 +101,36 @@ func (c *copier) read() (int64, error) {
 		return 0, err
 	}
 	c.size = st.Size
-	if st.Blocks*512 >= st.Size {
+	if st.Blocks*512 >= st.Size || st.Size <= smallFile && c.dst < 0 {
 		return c.dense(0, -1)
 	}
+	if st.Size <= smallFile {
+		return c.small()
+	}
+	// Data that is not yet written to disk could be taken for a hole, too.
+	_ = unix.SyncFileRange(c.src, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 	return c.sparse()
+}
+
+// small copies a small file. Blocks of zeros become holes.
+func (c *copier) small() (int64, error) {
+	at := int64(0)
+	for {
+		buf := c.buffer(copyBuffer)
+		n, err := pread(c.src, buf, at)
+		if err != nil || n == 0 {
+			return at, errors.Join(err, retry(func() error { return unix.Ftruncate(c.dst, at) }))
+		}
+		if _, err := writeBlocksTo(c.dst, buf[:n], at); err != nil {
+			return at, err
+		}
+		if c.h != nil {
+			if _, err := c.h.Write(buf[:n]); err != nil {
+				return at, err
+			}
+		}
+		at += int64(n)
+	}
 }
 
 // sparse reads data region by data region.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"os"
 	"slices"
@@ -18,6 +19,8 @@ func TestCopySparse(t *testing.T) {
 		data map[int64]string
 	}{
 		"empty":        {},
+		"small holes":  {size: 3*holeBlock + 9, data: map[int64]string{0: "start", 3 * holeBlock: "end"}},
+		"small hole":   {size: copyBuffer},
 		"small":        {size: 5, data: map[int64]string{0: "hello"}},
 		"dense":        {size: 3*copyBuffer + 7, data: map[int64]string{0: string(bytes.Repeat([]byte("0123456"), (3*copyBuffer+7)/7+1)[:3*copyBuffer+7])}},
 		"all hole":     {size: 40 * block},
@@ -52,6 +55,32 @@ type zeroHash struct{ hash.Hash }
 func (h zeroHash) Zeros(_ context.Context, n int64) error {
 	_, err := h.Write(make([]byte, n))
 	return err
+}
+
+// noHoles fails if it is told of a hole.
+type noHoles struct{ zeroHash }
+
+func (noHoles) Zeros(context.Context, int64) error { return errors.New("a hole") }
+
+// TestSmallFilesAreRead: where the data of a small file is, is not left to the kernel,
+// which may report data that it is just writing to disk as a hole.
+func TestSmallFilesAreRead(t *testing.T) {
+	t.Parallel()
+	d, _ := tempRoot(t)
+	src, err := d.Create("src", 0o600)
+	check(t, err)
+	defer func() { _ = src.Close() }()
+	check(t, src.Truncate(copyBuffer))
+	sink := noHoles{zeroHash{sha256.New()}}
+	if n, err := ReadSparse(t.Context(), src, sink); n != copyBuffer || err != nil {
+		t.Errorf("read %d bytes: %v", n, err)
+	}
+	dst, err := d.Create("dst", 0o600)
+	check(t, err)
+	defer func() { _ = dst.Close() }()
+	if n, err := CopySparse(t.Context(), dst, src, sink); n != copyBuffer || err != nil {
+		t.Errorf("copied %d bytes: %v", n, err)
+	}
 }
 
 func copyAndCompare(t *testing.T, d *Dir, src *os.File, size int64, hashed bool) {
