@@ -189,7 +189,7 @@ func (s *session) exchange(ctx context.Context) error {
 			now.Mode = s.rec.Intent.Mode
 		}
 		if !Equal(now, op.Old, s.rec.Owners) {
-			return conflict(op.Path, "has changed")
+			return conflict(op.Path, "has changed"+differences(op.Old, now, thenAndNow, s.rec.Owners))
 		}
 		if err := s.change(op.Path, op.New); err != nil {
 			return err

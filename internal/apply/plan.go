@@ -143,7 +143,8 @@ func (pl *planner) expect(op Op) error {
 	case op.Old != nil && now == nil:
 		return conflict(op.Path, "is gone")
 	case op.Old != nil && !similar(op.Old, now, pl.rec.Owners):
-		return conflict(op.Path, "has changed")
+		now.Digest = op.Old.Digest // it was not read
+		return conflict(op.Path, "has changed"+differences(op.Old, now, thenAndNow, pl.rec.Owners))
 	case now != nil && now.Stamp.Dev != pl.dev:
 		return fmt.Errorf("change %q: %w", op.Path, ErrMount)
 	}

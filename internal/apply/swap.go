@@ -68,8 +68,8 @@ func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
 	if !known || want(s.rec.Ops[at].op) == nil {
 		return conflict(path, "appeared meanwhile, and would be lost")
 	}
-	if !Equal(now, want(s.rec.Ops[at].op), s.rec.Owners) {
-		return conflict(path, "has changed")
+	if expected := want(s.rec.Ops[at].op); !Equal(now, expected, s.rec.Owners) {
+		return conflict(path, "has changed"+differences(expected, now, thenAndNow, s.rec.Owners))
 	}
 	if !isDir(now) {
 		return nil

@@ -49,6 +49,9 @@ type ThreeWayOptions struct {
 	// Undo means that an apply is undone: base is what it wrote, theirs what was
 	// there before. The reasons of conflicts say so.
 	Undo bool
+	// Refresh means that ours is the cell, and theirs the directory. The reasons of
+	// conflicts say so.
+	Refresh bool
 }
 
 // Side is one of the three that are compared.
@@ -152,11 +155,17 @@ func (m *merger) leftOut(path string, isDir bool) bool {
 	return m.opt.LeftOut != nil && m.opt.LeftOut(path, isDir)
 }
 
-func (m *merger) equal(a, b *tree.Entry) bool {
-	if m.opt.Plain != nil && a != nil && b != nil {
-		x, y := m.opt.Plain(*a), m.opt.Plain(*b)
-		a, b = &x, &y
+// plain returns the parts of two entries that count.
+func (m *merger) plain(a, b *tree.Entry) (x, y *tree.Entry) {
+	if m.opt.Plain == nil || a == nil || b == nil {
+		return a, b
 	}
+	p, q := m.opt.Plain(*a), m.opt.Plain(*b)
+	return &p, &q
+}
+
+func (m *merger) equal(a, b *tree.Entry) bool {
+	a, b = m.plain(a, b)
 	if m.opt.Times && a != nil && b != nil && a.MTime != b.MTime {
 		return false
 	}
@@ -277,26 +286,6 @@ func (o *ThreeWayOptions) sameBytes(ctx context.Context, path string, one Side, 
 		return false, nil
 	}
 	return plain && digest == a.Digest, err
-}
-
-func (m *merger) reason(old, have, now *tree.Entry) string {
-	switch {
-	case m.opt.Undo && old == nil:
-		return "was made again since the apply deleted it"
-	case m.opt.Undo && have == nil:
-		return "was deleted since the apply"
-	case m.opt.Undo && now == nil:
-		return "was changed since the apply added it"
-	case m.opt.Undo:
-		return "was changed since the apply"
-	case old == nil:
-		return "was added on both sides, differently"
-	case have == nil:
-		return "was deleted in the directory and changed in the cell"
-	case now == nil:
-		return "was changed in the directory and deleted in the cell"
-	}
-	return "was changed on both sides, differently"
 }
 
 // take plans a change, with the directories that it needs.

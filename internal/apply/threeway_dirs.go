@@ -41,11 +41,11 @@ func (m *merger) leave(path string, old, now *tree.Entry) error {
 	case r.foreign != "" && m.opt.Undo:
 		return m.collide(path, now, fmt.Sprintf("was added by the apply and holds %q, which is newer", r.foreign))
 	case r.foreign != "":
-		return m.collide(path, now, fmt.Sprintf("is removed in the cell but holds %q, which the cell does not know", r.foreign))
+		return m.collide(path, now, fmt.Sprintf("is removed %s but holds %q, which is new %s", m.sides().b, r.foreign, m.sides().a))
 	case now != nil && (r.left != "" || r.staying != "") && m.opt.Undo:
 		return m.refuse(path, now, fmt.Sprintf("was not a directory before the apply and holds %q, which stays", r.left+r.staying))
 	case now != nil && (r.left != "" || r.staying != ""):
-		return m.refuse(path, now, fmt.Sprintf("is not a directory any more in the cell but holds %q, which stays", r.left+r.staying))
+		return m.refuse(path, now, fmt.Sprintf("is not a directory any more %s but holds %q, which stays", m.sides().b, r.left+r.staying))
 	case r.staying != "":
 		m.stays[path] = true
 		return nil

@@ -101,7 +101,7 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 		return err
 	}
 	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
-		OnConflict: mode, Owners: true, Names: apply.Names(headTree),
+		OnConflict: mode, Refresh: true, Owners: true, Names: apply.Names(headTree),
 		Open: openSides(map[apply.Side]sideOpener{
 			apply.BaseSide: s.e.filesOf(s.cell, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.filesOf(s.cell, s.head),
 		}),
