@@ -1,7 +1,6 @@
 package native
 
 import (
-	"errors"
 	"io"
 	"os"
 	"sync"
@@ -13,9 +12,6 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/terminal"
 )
-
-// endOfInput is what a terminal's line discipline takes for the end of a file.
-const endOfInput = 4
 
 // streams copies bytes between the caller and the cell.
 type streams struct {
@@ -113,36 +109,11 @@ func feedPipe(to *os.File, from io.Reader) {
 	_ = to.Close()
 }
 
-// feedTerminal copies input to a terminal and then types the end-of-file
-// character: twice when it must first end a line.
+// feedTerminal copies input to a terminal.
 func feedTerminal(to *os.File, from io.Reader) {
-	w := &lastByte{w: to, last: '\n'}
-	if from != nil {
-		if _, err := io.Copy(w, from); err != nil && errors.Is(err, w.err) {
-			return
+	terminal.Feed(to, func(w io.Writer) {
+		if from != nil {
+			_, _ = io.Copy(w, from)
 		}
-	}
-	end := []byte{endOfInput}
-	if w.last != '\n' && w.last != '\r' {
-		end = append(end, endOfInput)
-	}
-	_, _ = to.Write(end)
-}
-
-// lastByte remembers the last byte written and the error that ended it.
-type lastByte struct {
-	w    io.Writer
-	last byte
-	err  error
-}
-
-func (l *lastByte) Write(p []byte) (int, error) {
-	n, err := l.w.Write(p)
-	if n > 0 {
-		l.last = p[n-1]
-	}
-	if err != nil {
-		l.err = err
-	}
-	return n, err
+	})
 }

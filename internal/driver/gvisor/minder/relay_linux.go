@@ -118,7 +118,7 @@ func (r *relay) connect(id uint32, fds []int) (start func()) {
 func (c *command) feed(files []*os.File) {
 	switch {
 	case c.terminal != nil:
-		feedTerminal(c.terminal, c.input)
+		terminal.Feed(c.terminal, func(w io.Writer) { _ = c.input.Copy(w) })
 	case c.input != nil:
 		_ = c.input.Copy(files[2]) // a command may leave its input unread
 		_ = files[2].Close()
@@ -136,37 +136,6 @@ func (r *relay) remove(id uint32, c *command) {
 	if c.terminal != nil {
 		_ = c.terminal.Close()
 	}
-}
-
-// endOfInput is what a terminal's line discipline takes for the end of a file.
-const endOfInput = 4
-
-// feedTerminal writes input to a terminal and then types the end-of-file character:
-// twice when it must first end a line.
-func feedTerminal(to *os.File, from *frames.Receiver) {
-	w := &lastByte{w: to, last: '\n'}
-	if from.Copy(w) != nil {
-		return
-	}
-	end := []byte{endOfInput}
-	if w.last != '\n' && w.last != '\r' {
-		end = append(end, endOfInput)
-	}
-	_, _ = to.Write(end) // a terminal that is gone needs no end
-}
-
-// lastByte remembers the last byte that was written.
-type lastByte struct {
-	w    io.Writer
-	last byte
-}
-
-func (l *lastByte) Write(p []byte) (int, error) {
-	n, err := l.w.Write(p)
-	if n > 0 {
-		l.last = p[n-1]
-	}
-	return n, err
 }
 
 // readFrames does what the host says.
