@@ -8,36 +8,40 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// printChanges lists changes. One line stands for the objects that git added, and for
-// their directories: a commit adds dozens.
+// printChanges lists changes. One line stands for the object files that git added or
+// removed, and for their directories: a commit adds dozens.
 func printChanges(p *page, changes []api.ChangeJSON) {
 	for i := 0; i < len(changes); {
-		store, objects, next := newObjects(changes[i:])
-		if store == "" {
-			p.printf("%s\n", nameStatus(p, changes[i]))
-			i++
+		all, files := objectFiles(changes[i:])
+		c := changes[i]
+		i += max(1, all)
+		if all == 0 {
+			p.printf("%s\n", nameStatus(p, c))
 			continue
 		}
-		p.printf("%s\n", p.paint(green, "A\t"+quote.Path(store)+": "+count(int64(objects), "object file", "object files")))
-		i += next
+		store := api.ChangeJSON{Path: gitread.ObjectStore(c.Path), Change: c.Change}
+		p.printf("%s: %s\n", nameStatus(p, store), count(int64(files), "object file", "object files"))
 	}
 }
 
-// newObjects returns the object store of the new objects of git that a list begins with,
-// how many objects these are, and how many entries of the list.
-func newObjects(changes []api.ChangeJSON) (store string, objects, entries int) {
+// objectFiles returns how many changes a list begins with that add object files to a
+// git repository, or that remove some, and how many of them are no directories.
+func objectFiles(changes []api.ChangeJSON) (all, files int) {
+	first := changes[0]
+	store := gitread.ObjectStore(first.Path)
+	if store == "" || first.Change != "added" && first.Change != "deleted" {
+		return 0, 0
+	}
 	for _, c := range changes {
-		at := gitread.ObjectStore(c.Path)
-		if c.Change != "added" || at == "" || entries > 0 && at != store {
+		if c.Change != first.Change || gitread.ObjectStore(c.Path) != store {
 			break
 		}
-		store = at
-		entries++
+		all++
 		if c.Type == "file" {
-			objects++
+			files++
 		}
 	}
-	return store, objects, entries
+	return all, files
 }
 
 // nameStatus returns one change on one line, as diff --name-status shows it.

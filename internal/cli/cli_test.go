@@ -129,6 +129,8 @@ func TestWrongUsage(t *testing.T) {
 		"":                                     "forkcell: no command given; forkcell --help lists the commands",
 		"nonsense":                             `forkcell: unknown command "nonsense" for "forkcell"; forkcell --help lists the commands`,
 		"statu x":                              `forkcell: unknown command "statu" for "forkcell"; did you mean start or status?`,
+		"undo":                                 `forkcell: unknown command "undo" for "forkcell"; did you mean restore or apply --undo?`,
+		"remove x":                             `forkcell: unknown command "remove" for "forkcell"; did you mean rm?`,
 		"status a b":                           "forkcell: status: unexpected argument b; usage: forkcell status [CELL]",
 		"status a --bogus":                     "forkcell: status: unknown flag: --bogus; see forkcell status --help",
 		"init a":                               "forkcell: init: missing --from; usage: forkcell init NAME --from DIR|FILE.tar[.zst]",

@@ -44,9 +44,9 @@ possible, stderr says what is shown instead.
 
 Text is shown as a unified diff, binary files by digest. Changes of mode, owner,
 link target, type and attributes are shown too. Entries whose only change is their
-time are left out. The files in which a git repository stores new objects are only
-counted; --name-status and --json list them. On a terminal the output goes through
-$PAGER (less -FRX).
+time are left out. New and deleted object files of a git repository are only counted;
+--name-status and --json list them. On a terminal the output goes through $PAGER
+(less -FRX).
 
 Letters of --name-status: A added, M modified, D deleted, R100 renamed, T another
 type of file.`,

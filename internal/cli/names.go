@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -21,7 +23,7 @@ func (s *session) ofDirectory(cmd *cobra.Command) *cobra.Command {
 			before = len(args)
 		}
 		if before > 0 {
-			return run(cmd, args)
+			return orCheckpoint(cmd, args[0], run(cmd, args))
 		}
 		s.started = true
 		name, err := s.cellHere(cmd)
@@ -31,6 +33,18 @@ func (s *session) ofDirectory(cmd *cobra.Command) *cobra.Command {
 		return run(cmd, append([]string{name}, args...))
 	}
 	return cmd
+}
+
+// orCheckpoint adds to the error about a cell that does not exist how a state of this
+// directory's cell is named: the first argument is always a cell.
+func orCheckpoint(cmd *cobra.Command, name string, err error) error {
+	var e *api.Error
+	if cmd.Flags().Lookup("checkpoint") == nil || !errors.As(err, &e) || e.Message != api.Missing("cell", name, "").Message {
+		return err
+	}
+	missing := *e
+	missing.Hint += "; for a checkpoint of this directory's cell give --checkpoint " + quote.Arg(name)
+	return &missing
 }
 
 // cellHere finds the cell of the working directory, and remembers where in the

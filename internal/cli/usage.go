@@ -24,6 +24,44 @@ func (s *session) flagError(cmd *cobra.Command, err error) error {
 	return usageError("see "+cmd.CommandPath()+" --help", "%s: %s", verb(cmd), oneLine(err))
 }
 
+// otherTool returns what comes closest to a word of other tools.
+func otherTool(word string) string {
+	switch word {
+	case "clone":
+		return "fork"
+	case "commit":
+		return "accept or checkpoint"
+	case "create", "new":
+		return "init"
+	case "delete", "destroy", "remove":
+		return "rm"
+	case "discard":
+		return "restore or reject"
+	case "history":
+		return "log"
+	case "kill":
+		return "stop"
+	case "list":
+		return "ls"
+	case "merge":
+		return "apply"
+	case "reset", "revert", "rollback", "undo":
+		return "restore or apply --undo"
+	case "save", "snapshot":
+		return "checkpoint"
+	case "show":
+		return "status or receipt show"
+	}
+	return ""
+}
+
+// quoted returns the first word of a text that is in double quotes.
+func quoted(text string) string {
+	_, rest, _ := strings.Cut(text, `"`)
+	word, _, _ := strings.Cut(rest, `"`)
+	return word
+}
+
 // cobraError turns an error that cobra found in a command line into a usage error.
 func cobraError(err error) error {
 	msg := err.Error()
@@ -32,7 +70,9 @@ func cobraError(err error) error {
 	}
 	first, rest, _ := strings.Cut(msg, "\n")
 	hint := "forkcell --help lists the commands"
-	if _, list, ok := strings.Cut(rest, "Did you mean this?"); ok {
+	if same := otherTool(quoted(first)); same != "" {
+		hint = "did you mean " + same + "?"
+	} else if _, list, ok := strings.Cut(rest, "Did you mean this?"); ok {
 		hint = "did you mean " + strings.Join(strings.Fields(list), " or ") + "?"
 	}
 	return usageError(hint, "%s", first)

@@ -128,6 +128,7 @@ func gitObjects(c contents) []tree.Change {
 		c.modified(".git/HEAD", "a\n", "b\n"),
 		dir(".git/objects/02"), added(".git/objects/02/"+a, 0o444), added(".git/objects/02/"+b, 0o444),
 		added(".git/objects/02/"+b+"x", 0o444),
+		{Path: ".git/objects/02/" + strings.Repeat("c", 38), Kind: tree.Deleted, Old: c.file(patch.Old, ".git/objects/02/c", "", 0o444)},
 		added(".git/objects/03/"+a, 0o755),
 		c.modified(".git/objects/04/"+a, "\x78\x01", "\x78\x02"),
 		added(".git/objects/pack/pack-"+"01"+a+".idx", 0o444), added(".git/objects/pack/pack-"+"01"+a+".pack", 0o444),
