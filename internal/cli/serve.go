@@ -48,8 +48,9 @@ Over TCP every caller needs a token of forkcell token create. Without TLS the da
 listens on loopback only. Callers with a token name no path of the host, except below
 --allow-source.
 
-SIGTERM ends the daemon: it takes no new requests and waits for those that are being
-answered. SIGHUP makes it read tokens and certificates again.`,
+SIGTERM ends the daemon: it takes no new requests and waits up to 30 s for those that
+are being answered and for runs, then interrupts them. SIGHUP makes it read tokens and
+certificates again.`,
 		Example: `  forkcell serve
   forkcell serve --listen unix:/run/user/1000/forkcell.sock
   forkcell serve --listen 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem --host cells.example.com

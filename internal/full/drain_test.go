@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/server"
 )
 
@@ -156,5 +158,34 @@ func TestDrainInterrupts(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error("the daemon ended with", err)
+	}
+}
+
+// TestDrainAsync: a daemon that stops waits as long for a run whose caller did not wait as
+// for its requests. What takes longer is interrupted, and recorded.
+func TestDrainAsync(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		limit   time.Duration
+		seconds string
+	}{"succeeded": {time.Hour, "1"}, "interrupted": {time.Nanosecond, "1000"}} {
+		d := newServed(t, func(config *server.Config) { config.DrainLimit = c.limit })
+		d.cell("demo")
+		var begun api.RunStarted
+		d.want(http.StatusAccepted, &begun, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"sleep", c.seconds}}, "Prefer", "respond-async")
+		if err := d.stop(); err != nil {
+			t.Error("the daemon ended with", err)
+		}
+		e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := e.RunInfo(t.Context(), begun.RunID)
+		if err != nil || info.Outcome != want {
+			t.Errorf("%+v, %v, want %s", info, err, want)
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -21,13 +21,13 @@ const (
 // closes it first: callers then wait for the next daemon instead of being refused.
 type Inherited struct{ net.Listener }
 
-// drain counts the requests that are being answered, so that a daemon that stops can
-// refuse new ones and wait for these.
+// drain counts the requests that are being answered, and the runs that go on after their
+// answer, so that a daemon that stops can refuse new requests and wait for these.
 type drain struct {
 	mu       sync.Mutex
 	running  int
 	stopping bool
-	// ended is closed when the daemon stops and no request is being answered.
+	// ended is closed when the daemon stops and none of them is left.
 	ended chan struct{}
 }
 
@@ -39,13 +39,24 @@ func (d *drain) admit() (release func(), err error) {
 		return nil, errDraining()
 	}
 	d.running++
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.running--; d.stopping && d.running == 0 {
-			close(d.ended)
-		}
-	}, nil
+	return d.release, nil
+}
+
+// extend counts work that goes on after the request that began it, until release is
+// called. The request must still be counted.
+func (d *drain) extend() (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running++
+	return d.release
+}
+
+func (d *drain) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running--; d.stopping && d.running == 0 {
+		close(d.ended)
+	}
 }
 
 // stop refuses all further requests. The channel is closed when the others have ended.
@@ -87,7 +98,8 @@ func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request) (release f
 }
 
 // end stops the server: it refuses new requests and waits for those that are being
-// answered. Those that take too long are interrupted, and still get their answer.
+// answered, and for runs. What takes too long is interrupted; callers who wait still get
+// their answer.
 func (s *Server) end(srv *http.Server) error {
 	ended := s.drain.stop()
 	s.close()

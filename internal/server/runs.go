@@ -285,7 +285,9 @@ func (j *runJob) finish(ctx context.Context, w http.ResponseWriter) {
 // begin answers when the run has begun, which then goes on without the caller.
 func (j *runJob) begin(w http.ResponseWriter) {
 	begun, failed := make(chan string, 1), make(chan error, 1)
+	release := j.server.drain.extend()
 	j.server.jobs.all.Go(func() {
+		defer release()
 		if _, err := j.do(j.server.work, io.Discard, io.Discard, func(id string) { begun <- id }); err != nil {
 			failed <- err
 		}
