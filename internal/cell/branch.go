@@ -13,11 +13,11 @@ import (
 // checkpoint has, all or none. If ctx ends first, none is left. The supervisor of the
 // live cell is also theirs.
 func (e *Engine) Branch(ctx context.Context, req api.BranchRequest) (*api.BranchResult, error) {
-	return e.orderBranch(ctx, req, nil)
+	return e.orderBranch(ctx, req, e.Caller.Expect, nil)
 }
 
 // orderBranch has the supervisor of a cell make branches, which may be those of a race.
-func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, race *supervise.RaceOrder) (*api.BranchResult, error) {
+func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, expect *int64, race *supervise.RaceOrder) (*api.BranchResult, error) {
 	if _, err := forkNames(api.ForkRequest{Name: branchNameOr(req.Name), N: req.N}); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, race *s
 	// The secrets have been read; the supervisor cannot read their sources.
 	req.Credentials, req.CredentialsFile = nil, ""
 	return client.Branch(ctx, supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Race: race, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Expect: expect, Race: race, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	})
 }
 

@@ -143,7 +143,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
 	order := e.startOrder(next)
 	order.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Expect: e.Caller.Expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	}
 	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {

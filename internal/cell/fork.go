@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,12 +49,14 @@ type forking struct {
 	pauseUS  int64       // of a live cell
 	lock     *store.Lock // of the home; the caller releases it
 	race     string      // id of the race that forks, if any
+	expect   *int64      // the revision that the cell must have when it is forked; nil is any
+	captured bool        // the state was captured for this, which changed the revision
 }
 
 // stateToFork finds the state that a request means, of a cell that has a revision; nil is
 // any. It captures that of a live cell.
 func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *int64) (f forking, err error) {
-	f.settings = req.Settings
+	f.settings, f.expect = req.Settings, expect
 	if f.from, err = e.FindCell(req.Cell); err != nil {
 		return f, err
 	}
@@ -67,7 +70,7 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 		}
 		if now != nil {
 			req.Checkpoint, f.pauseUS = now.CheckpointID, now.PauseUS
-			expect = nil // the capture was made of that revision, and changed it
+			f.captured = true
 		}
 	}
 	if f.lock, err = e.Store.LockHome(false); err != nil {
@@ -77,16 +80,24 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 		if f.from, err = tx.CellByID(f.from.ID); err != nil {
 			return err
 		}
-		if err := unchanged(tx, f.from, expect); err != nil {
-			return err
-		}
-		f.at, err = e.FindCheckpoint(tx, f.from, req.Checkpoint)
-		return err
+		var missing error // perhaps because of the change
+		f.at, missing = e.FindCheckpoint(tx, f.from, req.Checkpoint)
+		return cmp.Or(f.unchanged(tx), missing)
 	})
 	if err != nil {
 		f.lock.Unlock()
 	}
 	return f, err
+}
+
+// unchanged refuses a cell that does not have the revision that the caller expects. A
+// capture that was made for the fork does not count.
+func (f forking) unchanged(tx *store.Tx) error {
+	var own int
+	if f.captured && f.at.ID != f.from.Head { // files that are as before get no new state
+		own = 1
+	}
+	return unchangedBut(tx, f.from, f.expect, own)
 }
 
 // makeForks makes the cells. also runs in the transaction that records them.
@@ -170,6 +181,9 @@ func (e *Engine) dropLive(cells []store.Cell) error {
 }
 
 func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error {
+	if err := f.unchanged(tx); err != nil {
+		return err
+	}
 	// gc may have freed the state since it was looked up.
 	at, err := tx.Checkpoint(f.at.ID)
 	if err != nil {

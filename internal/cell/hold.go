@@ -143,10 +143,15 @@ func (e *Engine) unchanged(c store.Cell) error {
 
 // unchanged refuses a cell that does not have a revision; nil is any.
 func unchanged(tx *store.Tx, c store.Cell, expect *int64) error {
+	return unchangedBut(tx, c, expect, 0)
+}
+
+// unchangedBut is unchanged for a cell about which the caller has made statements since.
+func unchangedBut(tx *store.Tx, c store.Cell, expect *int64, own int) error {
 	if expect == nil {
 		return nil
 	}
-	now, err := tx.LastOfCell(c.ID)
+	now, err := tx.LastOfCell(c.ID, own)
 	if err == nil && now != *expect {
 		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *expect)
 	}

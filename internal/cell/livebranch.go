@@ -38,6 +38,8 @@ type branching struct {
 	branches *sync.WaitGroup
 	e        *Engine // acts for the caller of the order
 	asked    string  // the request of the API that asked for them, or ""
+	expect   *int64  // the revision that the cell must have; nil is any
+	captures bool    // capture makes a state of the cell
 	race     *supervise.RaceOrder
 	settings api.Settings
 	secrets  map[string][]byte
@@ -70,7 +72,7 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 		return nil, err
 	}
 	b := newBranching(l.r.cell.Name, o)
-	b.warm, b.adopt, b.branches = l.warm, l.adopt, l.branches
+	b.warm, b.adopt, b.branches, b.captures = l.warm, l.adopt, l.branches, true
 	if b.e, err = l.r.e.engineFor(l.r.cell.Name, l.r.policy, o); err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 }
 
 func newBranching(cell string, o supervise.BranchOrder) *branching {
-	b := &branching{cell: cell, secrets: o.Secrets, began: time.Now(), id: store.NewID("branch"), asked: o.RequestID, race: o.Race, settings: o.Request.Settings}
+	b := &branching{cell: cell, secrets: o.Secrets, began: time.Now(), id: store.NewID("branch"), asked: o.RequestID, expect: o.Expect, race: o.Race, settings: o.Request.Settings}
 	b.measure = sync.OnceValue(func() []int64 { return memoryOfAll(b.children) })
 	return b
 }
@@ -197,6 +199,7 @@ func (b *branching) fork(ctx context.Context, names []string, checkpoint string)
 		return err
 	}
 	defer f.lock.Unlock()
+	f.expect, f.captured = b.expect, b.captures
 	if b.race != nil {
 		f.race = b.race.ID
 	}

@@ -149,7 +149,7 @@ func captureError(err error) error {
 // decided when the cell is stopped.
 func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
 	s := &session{e: l.r.e, cell: l.r.cell, head: chk}
-	if chk.Kind != home.KindLive {
+	if chk.ID == l.r.before.ID { // nothing has changed, and it is recorded
 		if name == "" {
 			return nil
 		}

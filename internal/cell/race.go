@@ -63,6 +63,7 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It is compared again when the forks are recorded: this is for the right refusal.
 	if err := e.Store.View(func(tx *store.Tx) error { return unchanged(tx, from, o.Expect) }); err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 // makeAttempts makes the cells of the attempts.
 func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, names []string) (from store.Cell, at store.Checkpoint, err error) {
 	if o.Warm == nil {
-		return r.fork(ctx, api.ForkRequest{Cell: o.Cell}, names, !o.Keep)
+		return r.fork(ctx, api.ForkRequest{Cell: o.Cell}, o.Expect, names, !o.Keep)
 	}
 	if o.Code {
 		if err := r.e.checkInterpreter(o.Cell); err != nil {
@@ -118,7 +119,7 @@ func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, n
 	}
 	req := *o.Warm
 	req.Cell, req.Name, req.N = o.Cell, prefix, o.Attempts
-	res, err := r.e.orderBranch(ctx, req, &supervise.RaceOrder{ID: r.id, Keep: o.Keep, Variable: AttemptVariable})
+	res, err := r.e.orderBranch(ctx, req, o.Expect, &supervise.RaceOrder{ID: r.id, Keep: o.Keep, Variable: AttemptVariable})
 	if err != nil {
 		return from, at, err
 	}
@@ -175,14 +176,14 @@ func (r *Race) Attempts() []string {
 // of the new cell. What happens in it leaves no trace in the attempt.
 func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (string, error) {
 	names := judges([]string{attempt})
-	_, _, err := r.fork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, names, true)
+	_, _, err := r.fork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, nil, names, true)
 	return names[0], err
 }
 
-// fork makes cells and, in the same transaction, adds them to the intent unless they
-// stay.
-func (r *Race) fork(ctx context.Context, req api.ForkRequest, names []string, temporary bool) (from store.Cell, at store.Checkpoint, err error) {
-	f, err := r.e.stateToFork(ctx, req, nil)
+// fork makes cells of one that has a revision; nil is any. In the same transaction it adds
+// them to the intent unless they stay.
+func (r *Race) fork(ctx context.Context, req api.ForkRequest, expect *int64, names []string, temporary bool) (from store.Cell, at store.Checkpoint, err error) {
+	f, err := r.e.stateToFork(ctx, req, expect)
 	if err != nil {
 		return from, at, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 func (w *world) info(name string) api.CellInfo {
@@ -107,4 +108,40 @@ func TestUpdateAtOnce(t *testing.T) {
 	w.wantInside("demo", "hello.txt", "hello\n"+strings.Repeat("x\n", 5))
 	w.wantRecovered("demo")
 	w.sound("demo")
+}
+
+// TestForkExpects: the revision that a caller expects of a cell is compared in the step
+// that records its forks: a change just before that refuses them.
+func TestForkExpects(t *testing.T) {
+	t.Parallel()
+	for what, make := range map[string]func(e *cell.Engine, expect *int64) error{
+		"fork": func(e *cell.Engine, expect *int64) error {
+			who := tester()
+			who.Expect = expect
+			_, err := e.As(who).Fork(t.Context(), api.ForkRequest{Cell: "demo", Name: "try"})
+			return err
+		},
+		"race": func(e *cell.Engine, expect *int64) error {
+			_, err := e.BeginRace(t.Context(), cell.RaceOptions{Cell: "demo", Attempts: 2, Expect: expect})
+			return err
+		},
+	} {
+		w := newWorld(t)
+		w.init("demo", "")
+		before, err := w.e.Status(w.ctx, "demo")
+		w.ok(err)
+		other, changed := "b", false
+		w.e.Now = func() time.Time { // new cells have the time at which they are made
+			if !changed {
+				changed = true
+				_, err := w.e.Update(w.ctx, api.UpdateRequest{Cell: "demo", Labels: map[string]*string{"x": &other}})
+				w.ok(err)
+			}
+			return time.Now()
+		}
+		if err := make(w.e, &before.Revision); api.CodeOf(err) != api.CodeChanged || !changed {
+			t.Errorf("%s: %v", what, err)
+		}
+		w.wantPresent(what, "demo")
+	}
 }

@@ -209,7 +209,8 @@ func TestRaceWarm(t *testing.T) {
 	three := d.token(api.TokenBody{Name: "three", Scopes: []string{"run"}, Quota: &api.Quota{LiveCells: 3}})
 	for range 2 { // the branches of the first race count no more
 		var res api.RaceResult
-		three.want(200, &res, "POST", "/v1/race", body)
+		three.problem(412, api.CodeChanged, "POST", "/v1/race", body, "If-Match", `"9999"`)
+		three.want(200, &res, "POST", "/v1/race", body, "If-Match", d.revision("demo"))
 		if res.Winner == nil || *res.Winner != 2 || *res.Attempts[1].Score != 42 || len(res.Kept) != 1 || d.state(res.Kept[0]) != "idle" {
 			t.Errorf("%+v", res)
 		}

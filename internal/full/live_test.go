@@ -44,6 +44,13 @@ func TestLiveIfMatch(t *testing.T) {
 	stale("POST", "/restore", api.RestoreBody{Checkpoint: "base"})
 	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
 	stale("DELETE", "", nil)
+	d.exec("demo", "sh", "-c", "echo new > file")
+	for _, fork := range []string{"captured", "again"} { // the state that is captured for a fork is a statement, too
+		d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: fork}, "If-Match", d.revision("demo"))
+	}
+	race := api.RaceBody{Cell: "demo", Command: []string{"grep", "new", "file"}, N: 2}
+	d.problem(412, api.CodeChanged, "POST", "/v1/race", race, "If-Match", `"9999"`)
+	d.want(200, nil, "POST", "/v1/race", race, "If-Match", d.revision("demo"))
 	post("pause", api.PauseBody{FSOnly: true})
 	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
 	stale("DELETE", "", nil)

@@ -110,12 +110,13 @@ func (tx *Tx) LastStatement() (Statement, error) {
 	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements ORDER BY seq DESC LIMIT 1")
 }
 
-// LastOfCell returns the number of the newest statement about a cell, or 0.
-func (tx *Tx) LastOfCell(cellID string) (seq int64, err error) {
+// LastOfCell returns the number of the newest statement about a cell, leaving out as many
+// newer ones as skip says; 0 if there is none.
+func (tx *Tx) LastOfCell(cellID string, skip int) (seq int64, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		seq = r.ColumnInt64(0)
 		return nil
-	}, "SELECT seq FROM statements WHERE cell_id=? ORDER BY seq DESC LIMIT 1", cellID)
+	}, "SELECT seq FROM statements WHERE cell_id=? ORDER BY seq DESC LIMIT 1 OFFSET ?", cellID, skip)
 	return seq, err
 }
 

@@ -20,6 +20,8 @@ type BranchOrder struct {
 	Actor   string            `json:"actor"`
 	// RequestID is the request of the API that asked for it, or "".
 	RequestID string `json:"request_id,omitempty"`
+	// Expect is the revision that the cell must have; nil is any.
+	Expect *int64 `json:"expect,omitempty"`
 	// Race is the race that the branches are the attempts of, or nil.
 	Race *RaceOrder `json:"race,omitempty"`
 	// Ceiling is the caller's policy that the policies of branches must be under.
