@@ -14,10 +14,8 @@ func (e *Engine) mayBranch(c store.Cell, req api.BranchRequest) error {
 	if err := e.unchanged(c); err != nil {
 		return err
 	}
-	if c.Live != "" {
-		if err := e.Caller.MayDecide("a cell with the backend delta"); err != nil {
-			return err
-		}
+	if err := e.mayMakeLike(c); err != nil {
+		return err
 	}
 	// The supervisor takes the first free name. A later one has less of the cell's name.
 	const late = 1_000_000

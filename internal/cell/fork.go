@@ -60,6 +60,9 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 	if f.from, err = e.FindCell(req.Cell); err != nil {
 		return f, err
 	}
+	if err := e.mayMakeLike(f.from); err != nil {
+		return f, err
+	}
 	if _, err := newSettings(nil, req.Settings); err != nil {
 		return f, err
 	}

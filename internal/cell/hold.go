@@ -101,10 +101,21 @@ func (e *Engine) useOf(c store.Cell) string {
 // mayRunIn refuses a caller who may not run commands in a cell with the backend delta:
 // what they write is in its directory at once.
 func (e *Engine) mayRunIn(c store.Cell) error {
+	if err := e.mayMakeLike(c); err != nil || c.Live == "" {
+		return err
+	}
+	if c.Live == e.Workspace.LivePath(c.ID) {
+		return nil // that of a fork is in the home
+	}
+	return e.Caller.MayUsePath(c.Live)
+}
+
+// mayMakeLike refuses a caller who may not make a cell with the backend of another one.
+func (e *Engine) mayMakeLike(c store.Cell) error {
 	if c.Live == "" {
 		return nil
 	}
-	return errors.Join(e.Caller.MayUsePath(c.Live), e.Caller.MayDecide("a cell with the backend delta"))
+	return e.Caller.MayDecide("a cell with the backend delta")
 }
 
 func (s *session) open(ctx context.Context, name, what string) error {

@@ -35,7 +35,7 @@ func newTokenCreate(s *session) *cobra.Command {
 		Long: `Make a token and print its secret. The secret is shown only here: the home keeps its
 hash. A running daemon takes the token at once.
 
-Scopes: read sees; run makes and runs cells; decide accepts, rejects and applies;
+Scopes: read sees; run makes and runs cells; run with decide accepts, rejects, applies;
 admin does the rest. Each includes read, and admin includes all.
 
 A quota file is a JSON object with any of live_cells, runs, memory, cpus, disk and

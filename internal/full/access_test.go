@@ -292,6 +292,7 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/fork", api.ForkBody{Name: "made"})
 	execute := api.ExecBody{Command: []string{"touch", "made"}}
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/start", nil)
 	d.want(200, nil, "POST", "/v1/cells/live/start", nil)
@@ -305,6 +306,11 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 	decider := d.token(api.TokenBody{Name: "decider", Scopes: []string{"run", "decide"}})
 	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
 	decider.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}}) // outside of --allow-source
+	// The directory of a fork belongs to the home, and is none that --allow-source names.
+	decider.want(201, nil, "POST", "/v1/cells/live/fork", api.ForkBody{Name: "forked"})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/forked/runs", api.RunBody{Command: []string{"true"}})
+	decider.want(200, nil, "POST", "/v1/cells/forked/runs", api.RunBody{Command: []string{"touch", "made"}})
+	decider.want(204, nil, "DELETE", "/v1/cells/forked?force=true", nil)
 }
 
 // TestOwnPolicyIsBounded sends a policy that allows more than that of the cell.
