@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -274,26 +275,44 @@ func (x *execution) Resize(size api.WindowSize) error {
 }
 
 // tap keeps what a command prints, each stream without the secret values of its
-// environment, while everything is passed on unchanged.
+// environment, while everything is passed on unchanged. Secrets are looked for when
+// there is output: many commands have none.
 func (h *Host) tap(to live.Streams, env []string) (out, err io.Writer, finish func()) {
-	_, secrets := redact.Env(append(slices.Clone(h.Config.Env), env...))
-	secrets = append(secrets, h.Secrets()...)
-	stdout := redact.NewWriter(kept{h, false}, secrets)
-	stderr := redact.NewWriter(kept{h, true}, secrets)
-	return &tee{stdout, to.Out}, &tee{stderr, to.Err}, func() {
-		_, _ = stdout.Close(), stderr.Close() // a failure to keep is noted by Store
+	all, more := append(slices.Clone(h.Config.Env), env...), h.Secrets()
+	secrets := sync.OnceValue(func() []redact.Secret {
+		_, found := redact.Env(all)
+		return append(found, more...)
+	})
+	keep := func(stderr bool) func() io.WriteCloser {
+		return func() io.WriteCloser { return redact.NewWriter(kept{h, stderr}, secrets()) }
+	}
+	stdout, stderr := &tee{begin: keep(false), to: to.Out}, &tee{begin: keep(true), to: to.Err}
+	return stdout, stderr, func() {
+		stdout.finish()
+		stderr.finish()
 	}
 }
 
-// tee writes to two writers. Only the second one's errors count.
+// tee writes to two writers, of which the first is made for the first output. Only the
+// second one's errors count.
 type tee struct {
-	keep io.Writer
-	to   io.Writer
+	begin func() io.WriteCloser
+	keep  io.WriteCloser
+	to    io.Writer
 }
 
 func (t *tee) Write(p []byte) (int, error) {
+	if t.keep == nil {
+		t.keep = t.begin()
+	}
 	_, _ = t.keep.Write(p) // the loss is noted where it happens
 	return t.to.Write(p)
+}
+
+func (t *tee) finish() {
+	if t.keep != nil {
+		_ = t.keep.Close() // a failure to keep is noted by Store
+	}
 }
 
 // kept keeps one stream of all commands.

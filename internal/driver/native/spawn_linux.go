@@ -57,6 +57,10 @@ func startFirst(id protocol.Identity, exe string, w protocol.Without, first prot
 	return p, nil
 }
 
+// oneProcessor makes the runtime of an init start no threads beside the one that does
+// the work. The init of a live cell takes more when it knows that it is one.
+const oneProcessor = "GOMAXPROCS=1"
+
 // parent starts the init and waits for its end, on one thread: the init is
 // killed when the thread that started it dies, so that thread must live as long
 // as the init does.
@@ -66,7 +70,7 @@ func (p *process) parent(id protocol.Identity, exe string, w protocol.Without, n
 	n := spawn.Config{Name: protocol.InitName}
 	n.Flags, _ = protocol.Namespaces()
 	configureIDs(id, &n)
-	env := leaveOff(&n, w)
+	env := append(leaveOff(&n, w), oneProcessor)
 	var err error
 	if p.pid, p.pidfd, err = n.Start(exe, env, []int{null, null, null, control}); err != nil {
 		started <- err

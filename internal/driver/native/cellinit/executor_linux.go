@@ -53,11 +53,16 @@ func newExecutor(c *protocol.Conn, off protocol.Without, template bool, b *broke
 // serve executes orders until the cell ends.
 func (e *executor) serve() {
 	if e.broker != nil {
+		runtime.GOMAXPROCS(running)
 		go e.broker.serve()
 	}
 	// The order of a run is there already. It is not read by another thread, which would
 	// have to be started before the command.
-	e.do(e.readOrder())
+	o := e.readOrder()
+	if o.Exec == nil || !o.Exec.Last {
+		runtime.GOMAXPROCS(running)
+	}
+	e.do(o)
 	for o := range e.orders {
 		e.do(o)
 	}
@@ -81,14 +86,17 @@ func (e *executor) do(o *protocol.Order) {
 	}
 }
 
+// running is how many threads run at the same time in a cell that carries out more
+// than one order: a command that starts must not wait for the thread that reads the
+// next order, or for the one that reaps. The init of a run has one, as it was started.
+const running = 2
+
 // keepThreads makes the runtime start all threads that it will need, while there is
 // room for them; it keeps those that have nothing to do. Later the commands of the
 // cell may have used up its limit of processes, and a runtime that cannot start a
 // thread ends this process, and with it the cell.
 func keepThreads(broker bool) {
-	// Two of them run, one reads orders and one reaps.
-	const running = 2
-	waiting := 2
+	waiting := 2 // one reads orders and one reaps
 	if broker {
 		waiting += 2 // one accepts connections, one watches the present one
 	}
@@ -247,7 +255,11 @@ func (e *executor) ended(pid int, status unix.WaitStatus) {
 		c.done <- status
 		return
 	}
-	_ = e.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Took: now.Sub(c.began), Refused: refusedAttempts()})
+	report := &protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Took: now.Sub(c.began)}
+	if c.last {
+		report.Refused = refusedAttempts() // only a run says so
+	}
+	_ = e.c.Write(report)
 	if c.last {
 		os.Exit(0)
 	}
