@@ -33,6 +33,7 @@ type Cell struct {
 	// ended, and done when nothing is read from it any more.
 	built       chan protocol.Report
 	ended, done chan struct{}
+	patience    time.Duration // answerTime; tests have less
 
 	saving    sync.Mutex // one at a time
 	leftover  error      // why what was saved is still in the cell; saving guards it
@@ -53,7 +54,8 @@ func newCell(outer driver.Cell, p *plan) *Cell {
 	c := &Cell{
 		outer: outer, plan: p, controls: p.controls(outer.Controls()),
 		conn: frames.New(output, input, frames.MaxToHost), input: input, output: output,
-		built: make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
+		patience: answerTime,
+		built:    make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
 		commands: map[uint32]*execution{}, asked: map[uint32]chan []byte{},
 	}
 	go func() {
@@ -186,26 +188,63 @@ func (c *Cell) failPending(err error) {
 	clear(c.asked)
 }
 
-// ask asks a question of the guest.
-func (c *Cell) ask(kind frames.Kind, data []byte) ([]byte, error) {
-	answer := make(chan []byte, 1)
+// answerTime bounds the wait for an answer of the guest. One whose first process was
+// stopped by its own commands never answers.
+const answerTime = time.Minute
+
+var errSilent = errors.New("the guest does not answer")
+
+// question returns the number of a new question, and where its answer comes.
+func (c *Cell) question() (uint32, chan []byte, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.lost != nil {
-		c.mu.Unlock()
-		return nil, driver.ErrEnded
+		return 0, nil, driver.ErrEnded
 	}
 	c.lastID++
-	id := c.lastID
-	c.asked[id] = answer
-	c.mu.Unlock()
-	if err := c.conn.Write(frames.Frame{Kind: kind, ID: id, Data: data}); err != nil {
+	answer := make(chan []byte, 1)
+	c.asked[c.lastID] = answer
+	return c.lastID, answer, nil
+}
+
+// await waits for the answer to a question, at most for a time.
+func (c *Cell) await(ctx context.Context, id uint32, answer <-chan []byte, sent <-chan error, limit time.Duration) ([]byte, error) {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for {
+		var err error
+		select {
+		case err = <-sent:
+			if sent = nil; err == nil {
+				continue
+			}
+		case data, ok := <-answer:
+			if !ok {
+				return nil, driver.ErrEnded
+			}
+			return data, nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-late.C:
+			err = errSilent
+		}
+		c.mu.Lock()
+		delete(c.asked, id)
+		c.mu.Unlock()
 		return nil, err
 	}
-	data, ok := <-answer
-	if !ok {
-		return nil, driver.ErrEnded
+}
+
+// ask asks a question of the guest. A guest that does not read holds the goroutine that
+// asks until the cell ends, but not the caller.
+func (c *Cell) ask(ctx context.Context, kind frames.Kind, data []byte, limit time.Duration) ([]byte, error) {
+	id, answer, err := c.question()
+	if err != nil {
+		return nil, err
 	}
-	return data, nil
+	sent := make(chan error, 1)
+	go func() { sent <- c.conn.Write(frames.Frame{Kind: kind, ID: id, Data: data}) }()
+	return c.await(ctx, id, answer, sent, limit)
 }
 
 // Controls implements driver.Cell.
@@ -230,7 +269,7 @@ func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio)
 
 // Processes implements driver.Cell. They have no number on the host.
 func (c *Cell) Processes() ([]driver.Process, error) {
-	data, err := c.ask(frames.List, nil)
+	data, err := c.ask(context.Background(), frames.List, nil, c.patience)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -251,7 +290,7 @@ func (c *Cell) Processes() ([]driver.Process, error) {
 
 // Terminate implements driver.Cell.
 func (c *Cell) Terminate(limit time.Duration) (bool, error) {
-	data, err := c.ask(frames.Terminate, frames.Number(uint32(limit.Milliseconds())))
+	data, err := c.ask(context.Background(), frames.Terminate, frames.Number(uint32(limit.Milliseconds())), limit+c.patience)
 	if err != nil {
 		return false, fmt.Errorf("terminate: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/fault"
 	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
@@ -77,11 +78,7 @@ func (e *execution) remove() {
 
 // lose ends the command's streams and reports: the guest is gone.
 func (e *execution) lose() {
-	for _, r := range e.output {
-		if r != nil {
-			r.End()
-		}
-	}
+	e.eachOutput((*frames.Receiver).End)
 	e.input.Stop()
 	close(e.reports)
 }
@@ -114,7 +111,7 @@ func (e *execution) stream(f frames.Frame) error {
 // awaitStarted waits until the command has been executed.
 func (e *execution) awaitStarted(ctx context.Context) error {
 	if e.last {
-		stop := context.AfterFunc(ctx, e.kill)
+		stop := context.AfterFunc(ctx, func() { e.kill() })
 		defer stop()
 	}
 	r, ok := <-e.reports
@@ -134,13 +131,15 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the command: with the whole cell, or only its process group.
-func (e *execution) kill() {
+// kill ends the command: with the whole cell, or only its process group. When the channel
+// is ready, nothing more is expected from the guest.
+func (e *execution) kill() <-chan time.Time {
 	if e.last {
 		_ = e.cell.outer.Close() // whoever closes the cell hears of what is left
-		return
+		return nil
 	}
-	e.signal(unix.SIGKILL)
+	go e.signal(unix.SIGKILL)
+	return time.After(e.cell.patience)
 }
 
 func (e *execution) signal(sig unix.Signal) {
@@ -159,14 +158,20 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 		limit = t.C
 	}
 	cancelled, signals, resize := ctx.Done(), e.stdio.Signals, e.stdio.Resize
+	var silent <-chan time.Time // the guest does not say that a killed command has ended
 	for {
 		select {
 		case <-limit:
 			out.TimedOut, limit = true, nil
-			e.kill()
+			silent = e.kill()
 		case <-cancelled:
 			out.Killed, cancelled = true, nil
-			e.kill()
+			silent = e.kill()
+		case <-silent:
+			out.CommandTook = time.Since(begin)
+			e.finish()
+			settle(out, false, e.last, 0)
+			return
 		case sig, open := <-signals:
 			if !open {
 				signals = nil
@@ -242,9 +247,9 @@ func (e *execution) resize(size driver.WindowSize) {
 	_ = e.cell.conn.Write(frames.Frame{Kind: frames.Resize, ID: e.id, Data: data})
 }
 
-// restLimit bounds the wait for a guest that does not answer, while the caller has taken
-// all that came.
-const restLimit = 30 * time.Second
+// restBytes is more than a guest can still have of a stream when it has been asked for
+// the rest of it.
+const restBytes = frames.Window + mountfd.MostHeld
 
 // finish waits until everything that the command has written is copied. With the last
 // command the guest's other processes are ended, so that there is an end to it;
@@ -253,54 +258,58 @@ func (e *execution) finish() {
 	e.input.Stop()
 	done := make(chan struct{})
 	go func() { e.copied.Wait(); close(done) }()
-	var limit <-chan time.Time
 	if e.last {
-		_ = e.cell.conn.Write(frames.Frame{Kind: frames.KillAll})
+		go func() { _ = e.cell.conn.Write(frames.Frame{Kind: frames.KillAll}) }()
 	} else {
 		t := time.NewTimer(lingering)
 		defer t.Stop()
-		limit = t.C
+		select {
+		case <-done:
+		case <-t.C:
+			go e.tellOutputs(frames.Rest) // processes that write on meet a broken pipe then
+		}
 	}
-	select {
-	case <-done:
-	case <-limit:
-		e.rest(done)
-	}
+	e.rest(done)
 	e.remove()
 }
 
-// rest waits for what the streams hold. Processes that write on meet a broken pipe then.
+// rest waits for what the streams hold: as long as the caller takes, but not as long as
+// the guest likes, which may not answer, or send without end.
 func (e *execution) rest(done <-chan struct{}) {
-	e.tellOutputs(frames.Rest)
-	again := time.NewTicker(restLimit)
+	again := time.NewTicker(e.cell.patience / 2)
 	defer again.Stop()
-	for {
+	for ended := false; ; {
 		select {
 		case <-done:
 			return
 		case <-again.C:
 		}
-		if !e.behind() {
-			break
+		switch {
+		case e.behind():
+			e.eachOutput(func(r *frames.Receiver) { r.Limit(restBytes) })
+		case ended:
+			return // only the guest is waited for: it does not read
+		default:
+			e.eachOutput((*frames.Receiver).End)
+			go e.tellOutputs(frames.Stop)
+			ended = true
 		}
 	}
+}
+
+// eachOutput does something with each stream of output.
+func (e *execution) eachOutput(do func(*frames.Receiver)) {
 	for _, r := range e.output {
 		if r != nil {
-			r.End()
+			do(r)
 		}
 	}
-	e.tellOutputs(frames.Stop)
-	<-done
 }
 
 // behind reports whether something has come that the caller has not taken.
-func (e *execution) behind() bool {
-	for _, r := range e.output {
-		if r != nil && r.Kept() > 0 {
-			return true
-		}
-	}
-	return false
+func (e *execution) behind() (behind bool) {
+	e.eachOutput(func(r *frames.Receiver) { behind = behind || r.Kept() > 0 })
+	return behind
 }
 
 // tellOutputs says something about each stream of output.

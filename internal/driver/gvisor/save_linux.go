@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -92,29 +93,25 @@ func (c *Cell) forget() {
 
 // quiet makes both sides of the connection stop between two frames.
 func (c *Cell) quiet(ctx context.Context) error {
-	answer := make(chan []byte, 1)
-	c.mu.Lock()
-	if c.lost != nil {
-		c.mu.Unlock()
-		return driver.ErrEnded
-	}
-	c.lastID++
-	id := c.lastID
-	c.asked[id] = answer
-	c.mu.Unlock()
-	if err := c.conn.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: id}); err != nil {
+	id, answer, err := c.question()
+	if err != nil {
 		return err
 	}
-	err := driver.ErrEnded
-	select {
-	case _, ok := <-answer:
-		if ok {
-			return nil
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
+	sent, held := make(chan error, 1), make(chan error, 1)
+	go func() {
+		err := c.conn.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: id})
+		held <- err
+		sent <- err
+	}()
+	if _, err = c.await(ctx, id, answer, sent, c.patience); err == nil {
+		return nil
 	}
-	return errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	go func() {
+		if <-held == nil {
+			_ = c.conn.Resume(frames.Frame{Kind: frames.Release}) // a guest that is gone needs none
+		}
+	}()
+	return err
 }
 
 // stand has the runtime stop the guest, calls still, and has it saved. Then the guest
@@ -263,7 +260,7 @@ func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver
 	}
 	c := newCell(outer, p)
 	c.lastID = guest.LastID
-	if err := c.wake(); err != nil {
+	if err := c.wake(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -291,14 +288,18 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 	return guest, nil
 }
 
-// wake lets a restored guest speak, and waits for its first answer.
-func (c *Cell) wake() error {
+// wake lets a restored guest speak, and waits for its first answer, which comes when its
+// memory was read, however long that takes.
+func (c *Cell) wake(ctx context.Context) error {
 	err := c.conn.Write(frames.Frame{Kind: frames.Release})
 	if err == nil {
-		_, err = c.ask(frames.List, nil)
+		_, err = c.ask(ctx, frames.List, nil, math.MaxInt64)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return fault.At("restore", ctx.Err())
 	}
 	<-c.ended
 	return c.startError()

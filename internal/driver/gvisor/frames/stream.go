@@ -3,6 +3,7 @@ package frames
 import (
 	"fmt"
 	"io"
+	"math"
 	"sync"
 )
 
@@ -99,12 +100,13 @@ type Receiver struct {
 	changed sync.Cond
 	queue   [][]byte
 	kept    int
+	left    int // what may still come
 	ended   bool
 }
 
 // NewReceiver returns the receiving end of a stream.
 func NewReceiver(c *Conn, id uint32, stream byte) *Receiver {
-	r := &Receiver{conn: c, id: id, stream: stream}
+	r := &Receiver{conn: c, id: id, stream: stream, left: math.MaxInt}
 	r.changed.L = &r.mu
 	return r
 }
@@ -119,10 +121,21 @@ func (r *Receiver) Put(data []byte) error {
 	if r.kept+len(data) > Window {
 		return fmt.Errorf("%w: more than the room of a stream", ErrMalformed)
 	}
+	if len(data) >= r.left {
+		data, r.ended = data[:r.left], true
+	}
+	r.left -= len(data)
 	r.kept += len(data)
 	r.queue = append(r.queue, data)
 	r.changed.Broadcast()
 	return nil
+}
+
+// Limit bounds what may still come: the stream ends after that.
+func (r *Receiver) Limit(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = min(r.left, n)
 }
 
 // End means that nothing more comes.

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostHeld is more than a pipe or a terminal holds, unless root has raised the limit.
-const mostHeld = 1 << 20
+// MostHeld is more than a pipe or a terminal holds, unless root has raised the limit.
+const MostHeld = 1 << 20
 
 // Output returns a reader of a command's stream. When the deadline of the file has passed,
 // it reads what the stream holds, and does not wait for more: what a command wrote before
 // it ended is there, also when the caller was too slow to take it in time. There is an end
 // to it even if a process that the command left behind writes on.
-func Output(from *os.File) io.Reader { return &output{from: from, left: mostHeld} }
+func Output(from *os.File) io.Reader { return &output{from: from, left: MostHeld} }
 
 type output struct {
 	from   *os.File
