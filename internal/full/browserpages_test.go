@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/forkcell/forkcell/internal/api"
 )
 
@@ -144,4 +146,8 @@ func TestBrowserPages(t *testing.T) {
 		b.picture(name+"-narrow", true)
 		b.quiet(name)
 	}
+	b.open("/ui/events?action=denied")
+	b.waits("would need")
+	b.goes(chromedp.Click(chromedp.CSS(`a[href$="/suggest"]`)))
+	b.waits("The smallest policy that allows what was denied")
 }

@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// slowPage is the time that no page may take. The target is 300 ms; the limit leaves
-// room for a loaded machine. The log has what was measured.
+// slowPage is the processor time that no page may take, the browser's side included. The
+// target is 300 ms; the limit leaves room for a slow machine. The log has what was
+// measured.
 const slowPage = 3 * time.Second
 
 // TestBrowserLarge: pages about a lot answer soon, and do not keep it in memory.
@@ -32,15 +35,15 @@ func TestBrowserLarge(t *testing.T) {
 	for _, at := range []string{
 		"/ui/", "/ui/?q=many-99", "/ui/?first=600", "/ui/cells/demo", "/ui/cells/busy", "/ui/cells/busy?before=500", "/ui/runs/" + run, "/ui/runs/" + run + "?first=49900",
 		"/ui/runs/" + run + "/file?path=large.txt", "/ui/runs/" + run + "/file?path=many%2Ffile00007", "/ui/runs/" + run + "/output", "/ui/runs/" + run + "/receipt",
-		"/ui/cells/demo/files", "/ui/cells/demo/files?path=many", "/ui/cells/demo/files?path=large.txt&view=file", "/ui/cells/demo/history?path=large.txt",
+		"/ui/cells/demo/files", "/ui/cells/demo/files?path=many", "/ui/cells/demo/files?path=many&first=49800", "/ui/cells/demo/files?path=large.txt&view=file", "/ui/cells/demo/history?path=large.txt",
 		"/ui/events?action=denied", "/ui/events?class=http_activity", "/ui/events", "/ui/events?cell=busy", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/receipts", "/ui/policy",
 	} {
 		var first time.Duration
 		best, before := time.Hour, heap()
 		for i := range 3 {
-			begin := time.Now()
+			begin := processorTime(t)
 			r.get(http.StatusOK, at)
-			took := time.Since(begin)
+			took := processorTime(t) - begin
 			if best = min(best, took); i == 0 {
 				first = took
 			}
@@ -54,6 +57,16 @@ func TestBrowserLarge(t *testing.T) {
 			t.Errorf("%s keeps %d MiB", at, grown>>20)
 		}
 	}
+}
+
+// processorTime returns what the process has used so far: a loaded machine does not change it.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // heap returns the bytes that are in use.

@@ -1,8 +1,6 @@
 package review
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,107 +15,6 @@ const eventsOnPage = 300
 
 func (s *Site) addEvents() { s.get("/events", (*request).eventsPage) }
 
-// eventLine is an event as a page shows it.
-type eventLine struct {
-	Time    time.Time
-	Class   string
-	Action  string
-	Count   uint64
-	Cell    string
-	Run     string
-	Target  string
-	Program string
-	Message string
-	Rule    string
-
-	network bool
-	state   string
-}
-
-// ocsf has the fields of an event that a page shows.
-type ocsf struct {
-	Activity string `json:"activity_name"`
-	Message  string `json:"message"`
-	Detail   string `json:"status_detail"`
-	State    string `json:"state"`
-	Rule     *struct {
-		Name string `json:"name"`
-	} `json:"firewall_rule"`
-	Actor *struct {
-		Process *struct {
-			Name    string `json:"name"`
-			CmdLine string `json:"cmd_line"`
-			File    *struct {
-				Path string `json:"path"`
-			} `json:"file"`
-		} `json:"process"`
-	} `json:"actor"`
-	Process *struct {
-		CmdLine string `json:"cmd_line"`
-	} `json:"process"`
-	Destination *struct {
-		Hostname string `json:"hostname"`
-		IP       string `json:"ip"`
-		Port     int    `json:"port"`
-	} `json:"dst_endpoint"`
-	Query *struct {
-		Hostname string `json:"hostname"`
-	} `json:"query"`
-	File *struct {
-		Path string `json:"path"`
-	} `json:"file"`
-}
-
-// newEventLine reads an event. Its text was escaped when it was recorded.
-func newEventLine(rec event.Record) eventLine {
-	l := eventLine{Time: rec.Time, Class: rec.Class.String(), Action: string(rec.Action), Count: rec.Count, Cell: rec.Cell, Run: rec.Run}
-	var o ocsf
-	if json.Unmarshal(rec.Raw, &o) != nil {
-		l.Message = "this event cannot be read"
-		return l
-	}
-	l.Message, l.state = o.Message, o.State
-	if l.Message == "" {
-		l.Message = o.Activity
-	}
-	if o.Detail != "" {
-		l.Message += ": " + o.Detail
-	}
-	if o.Rule != nil {
-		l.Rule = o.Rule.Name
-	}
-	if o.Actor != nil && o.Actor.Process != nil {
-		l.Program = o.Actor.Process.Name
-		if o.Actor.Process.File != nil {
-			l.Program = o.Actor.Process.File.Path
-		}
-	}
-	l.Target, l.network = o.target()
-	return l
-}
-
-// target returns what an event is about, and whether that is in the network.
-func (o ocsf) target() (text string, network bool) {
-	switch {
-	case o.Query != nil: // the destination is the name server
-		return o.Query.Hostname, true
-	case o.Destination != nil:
-		host := o.Destination.Hostname
-		if host == "" {
-			host = o.Destination.IP
-		}
-		if o.Destination.Port > 0 {
-			host = fmt.Sprintf("%s:%d", host, o.Destination.Port)
-		}
-		return host, host != ""
-	case o.File != nil:
-		return o.File.Path, false
-	case o.Process != nil:
-		return o.Process.CmdLine, false
-	}
-	return "", false
-}
-
 // eventsBody is the timeline.
 type eventsBody struct {
 	Lines                    []eventLine
@@ -125,6 +22,15 @@ type eventsBody struct {
 	Classes                  []string
 	More                     bool
 	Damaged                  string
+}
+
+// NewDay returns the day of a line, if the line above it is of another one.
+func (b eventsBody) NewDay(i int) string {
+	day := b.Lines[i].Time.UTC().Format(time.DateOnly)
+	if i > 0 && b.Lines[i-1].Time.UTC().Format(time.DateOnly) == day {
+		return ""
+	}
+	return day
 }
 
 func (q *request) eventsPage() error {

@@ -144,6 +144,9 @@ func (a attempt) request() policy.Request {
 
 const anyProgram = "/**"
 
+// noName is how the reason of a name that no rule lists begins.
+const noName = "no rule allows"
+
 // maxSuggested bounds the suggestion for a run full of denials.
 const maxSuggested = 256
 
@@ -227,7 +230,7 @@ func (b *builder) addLookup(d denied) {
 	}
 	for _, p := range at {
 		a := attempt{host: host, port: p.port, plain: p.plain, binary: anyProgram, lookedUp: true}
-		if !strings.HasPrefix(d.Reason, "no rule allows") {
+		if !strings.HasPrefix(d.Reason, noName) {
 			b.leave(a, d.Reason)
 			continue
 		}

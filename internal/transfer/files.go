@@ -182,7 +182,7 @@ func (e *Exchange) ListFiles(ctx context.Context, cell, p string, depth int, eac
 		return err
 	}
 	if client == nil {
-		return e.listStateFiles(ctx, c, p, depth, each)
+		return e.listStateFiles(ctx, c, p, depth, files.MaxEntries, each)
 	}
 	count := 0
 	return eachLine(ctx, client, func(info api.FileInfo) error {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -116,7 +115,9 @@ func stateInfo(p string, e tree.Entry) api.FileInfo {
 	return i
 }
 
-func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, depth int, each func(api.FileInfo) error) error {
+// listStateFiles lists a directory of the head of a cell. limit bounds the number of
+// entries; 0 is none.
+func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, depth, limit int, each func(api.FileInfo) error) error {
 	s, err := e.stateAt(ctx, c)
 	if err == nil {
 		err = s.follow(p, true)
@@ -127,15 +128,15 @@ func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, d
 	if s.top.Kind != tree.KindDir {
 		return api.Refusef(api.CodeNotFile, "", "%s:%s: not a directory", c.Name, quote.Path(p))
 	}
-	l := &stateLister{tree: s.tree, each: each}
+	l := &stateLister{tree: s.tree, each: each, limit: limit}
 	return l.list(s.top, p, max(depth, 1))
 }
 
 // stateLister lists a directory of a state and what is below it.
 type stateLister struct {
-	tree  *tree.Tree
-	each  func(api.FileInfo) error
-	count int
+	tree         *tree.Tree
+	each         func(api.FileInfo) error
+	count, limit int
 }
 
 func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
@@ -144,8 +145,8 @@ func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
 		return err
 	}
 	for _, child := range children {
-		if l.count++; l.count > files.MaxEntries {
-			return &api.Error{Kind: api.Refused, Code: api.CodeTooLarge, Message: fmt.Sprintf("more than %d entries", files.MaxEntries), Hint: "ask for a part of it"}
+		if l.count++; l.limit > 0 && l.count > l.limit {
+			return &api.Error{Kind: api.Refused, Code: api.CodeTooLarge, Message: fmt.Sprintf("more than %d entries", l.limit), Hint: "ask for a part of it"}
 		}
 		name := path.Join(at, child.Name)
 		if err := l.each(stateInfo(name, child)); err != nil {
@@ -193,13 +194,13 @@ func (e *Exchange) OpenStateFile(_ context.Context, cell, checkpoint, p string) 
 	return e.openStateFile(c, p)
 }
 
-// ListStateFiles lists a directory of a state of a cell.
+// ListStateFiles lists a directory of a state of a cell, until each returns an error.
 func (e *Exchange) ListStateFiles(ctx context.Context, cell, checkpoint, p string, each func(api.FileInfo) error) error {
 	c, p, err := e.atState(cell, checkpoint, p)
 	if err != nil {
 		return err
 	}
-	return e.listStateFiles(ctx, c, p, 1, each)
+	return e.listStateFiles(ctx, c, p, 1, 0, each)
 }
 
 // atState returns a cell as it was at one of its states.

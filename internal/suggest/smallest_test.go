@@ -1,0 +1,34 @@
+package suggest_test
+
+import (
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/suggest"
+)
+
+// TestSmallest: a denied event has the smallest addition that would allow it.
+func TestSmallest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, raw, want string }{
+		{"connection", `{"class_uid":4001,"message":"network_policies: {}"}`, "network_policies: {}"},
+		{"request", `{"class_uid":4002,"message":"access: full"}`, "access: full"},
+		{
+			"name", `{"class_uid":4003,"status_detail":"no rule allows the name","query":{"hostname":"n.example"}}`,
+			`network_policies: {NAME: {endpoints: [{host: "n.example", port: 443, protocol: rest, access: read-only}], binaries: [{path: "/**"}]}}`,
+		},
+		{"name server that failed", `{"class_uid":4003,"status_detail":"no server answered","query":{"hostname":"n.example"}}`, ""},
+		{"system call", `{"class_uid":2004,"firewall_rule":{"name":"seccomp: mount"}}`, "process: {allow_syscalls: [mount]}"},
+		{"limit", `{"class_uid":2004,"firewall_rule":{"name":"limits.pids"}}`, "limits: {pids: MORE}"},
+		{"finding", `{"class_uid":2004,"firewall_rule":{"name":"other"}}`, ""},
+		{"file", `{"class_uid":1001,"message":"held back"}`, ""},
+		{"broken", `{`, ""},
+	} {
+		if got := suggest.Smallest(event.Record{Action: event.ActionDenied, Raw: []byte(c.raw)}); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if got := suggest.Smallest(event.Record{Action: event.ActionAllowed, Raw: []byte(c.raw)}); got != "" {
+			t.Errorf("%s, allowed: %q", c.name, got)
+		}
+	}
+}
