@@ -119,12 +119,11 @@ func checkMarks(e *Entry) error {
 
 // deliver removes the marks of trees of changes from plain trees, so that their
 // readers need not handle them.
-func (t *Tree) deliver(entries []Entry) error {
+func (t *Tree) deliver(entries ...*Entry) error {
 	if t.area.changes {
 		return nil
 	}
-	for i := range entries {
-		e := &entries[i]
+	for _, e := range entries {
 		if e.Kind == KindWhiteout || e.Opaque || e.Below != (Below{}) {
 			return corrupt(t.area.layer, fmt.Sprintf("area %q", t.area.name), fmt.Errorf("%q is an entry of a tree of changes", e.Name))
 		}
@@ -133,7 +132,7 @@ func (t *Tree) deliver(entries []Entry) error {
 }
 
 // gather is the reader's, for this tree. A nil tree has nothing.
-func (t *Tree) gather(p part, at slotPath) ([]Entry, error) {
+func (t *Tree) gather(p part, at slotPath) ([]*Entry, error) {
 	if t == nil || p.absent() {
 		return nil, nil
 	}
@@ -141,7 +140,7 @@ func (t *Tree) gather(p part, at slotPath) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all, t.deliver(all)
+	return all, t.deliver(all...)
 }
 
 // shows returns on which sides of a comparison the host's directory is seen where

@@ -318,13 +318,14 @@ func (d *differ) leaves(to []item, a, b part, at slotPath) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
+	to = slices.Grow(to, max(len(olds), len(news)))
 	for len(olds) > 0 || len(news) > 0 {
 		var it item
 		if len(news) == 0 || len(olds) > 0 && olds[0].Name <= news[0].Name {
-			it.old, it.key = &olds[0], olds[0].Name
+			it.old, it.key = olds[0], olds[0].Name
 		}
 		if len(olds) == 0 || len(news) > 0 && news[0].Name <= olds[0].Name {
-			it.now, it.key = &news[0], news[0].Name
+			it.now, it.key = news[0], news[0].Name
 		}
 		if it.old != nil {
 			olds = olds[1:]

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -156,5 +157,26 @@ func TestCompare(t *testing.T) {
 	all, err = Compare(a, b)
 	if must(t, all, err); len(all) != 1 || all[0].Path != "a" || all[0].Want == nil || all[0].Got == nil {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestDiffWideMemory: to compare a wide directory takes memory for each of its names
+// once. Other tests would count, so it does not run beside them.
+func TestDiffWideMemory(t *testing.T) {
+	const names = 20_000
+	s := store{}
+	w := s.writer(t, "one")
+	tr := s.finish(t, w, wide(names).build(t, w), Links{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n := 0
+	err := DiffFunc(nil, tr, DiffOptions{}, func(Change) error { n++; return nil })
+	runtime.ReadMemStats(&after)
+	if err != nil || n < names {
+		t.Fatal(n, err)
+	}
+	// An entry has 320 bytes; the rest is what it is read from, and its path.
+	if each := (after.TotalAlloc - before.TotalAlloc) / names; each > 1500 {
+		t.Errorf("%d bytes for each name", each)
 	}
 }

@@ -156,7 +156,7 @@ func (e *DirEdit) applyBranch(old part, was *[fanOut]part, at slotPath, cs []cha
 	if len(entries) == 0 && at != "" {
 		return part{}, nil
 	}
-	return makeLeaf(entries), nil
+	return makeLeaf(valuesOf(entries)), nil
 }
 
 // merge applies changes to the entries of a leaf and reports whether they make a

@@ -214,10 +214,7 @@ func split(level int, hs []hashed, store func(p *part, level int) error) (part, 
 
 // sorted copies entries in the order of their names.
 func sorted(entries []*Entry) []Entry {
-	list := make([]Entry, len(entries))
-	for i, e := range entries {
-		list[i] = *e
-	}
+	list := valuesOf(entries)
 	sortEntries(list)
 	return list
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
 const (
 	cacheBytes = 4 << 20  // of records as they are stored, in one manifest
 	cacheOne   = 64 << 10 // longer records are not kept
-	growAtOnce = 1 << 10  // entries to reserve room for: a total may be a lie
+	growAtOnce = 1 << 16  // entries to reserve room for: a total may be a lie
 )
 
 // Manifest is the pack of one layer, open for reading, with the packs that it
@@ -218,18 +219,18 @@ func (rd *reader) keep(key cacheKey, k *kept) {
 	}
 }
 
-// gather collects all entries below a part, sorted by name. The slice belongs
-// to the caller.
-func (rd *reader) gather(p part, at slotPath) ([]Entry, error) {
+// gather collects all entries below a part, sorted by name. The slice belongs to the
+// caller, the entries do not: a wide directory would be in memory several times.
+func (rd *reader) gather(p part, at slotPath) ([]*Entry, error) {
 	all, err := rd.collect(nil, p, at)
 	if err != nil {
 		return nil, err
 	}
-	sortEntries(all)
+	slices.SortFunc(all, func(a, b *Entry) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-func (rd *reader) collect(to []Entry, p part, at slotPath) ([]Entry, error) {
+func (rd *reader) collect(to []*Entry, p part, at slotPath) ([]*Entry, error) {
 	if p.absent() {
 		return to, nil
 	}
@@ -238,7 +239,10 @@ func (rd *reader) collect(to []Entry, p part, at slotPath) ([]Entry, error) {
 		return nil, err
 	}
 	if b.kids == nil {
-		return append(to, b.entries...), nil
+		for i := range b.entries {
+			to = append(to, &b.entries[i])
+		}
+		return to, nil
 	}
 	to = slices.Grow(to, int(min(p.entries, growAtOnce)))
 	for i := range b.kids {
@@ -247,4 +251,13 @@ func (rd *reader) collect(to []Entry, p part, at slotPath) ([]Entry, error) {
 		}
 	}
 	return to, nil
+}
+
+// valuesOf returns the entries themselves.
+func valuesOf(list []*Entry) []Entry {
+	out := make([]Entry, len(list))
+	for i, e := range list {
+		out[i] = *e
+	}
+	return out
 }

@@ -60,7 +60,7 @@ func (t *Tree) Child(n Node, name string) (Entry, bool, error) {
 			if !ok {
 				return Entry{}, false, nil
 			}
-			return b.entries[i], true, t.deliver(b.entries[i : i+1])
+			return b.entries[i], true, t.deliver(&b.entries[i])
 		}
 		i := nibble(&hash, len(at))
 		p, at = b.kids[i], at.slot(i)
@@ -72,7 +72,10 @@ func (t *Tree) Child(n Node, name string) (Entry, bool, error) {
 
 // Children lists a directory, sorted bytewise by name. The slice belongs to the
 // caller.
-func (t *Tree) Children(n Node) ([]Entry, error) { return t.gather(n.part(), "") }
+func (t *Tree) Children(n Node) ([]Entry, error) {
+	list, err := t.gather(n.part(), "")
+	return valuesOf(list), err
+}
 
 // Walk calls fn for the root (whose path is ".") and for everything below it:
 // parents before children, the names of a directory sorted bytewise. fn may
