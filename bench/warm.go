@@ -76,13 +76,17 @@ for _ in waiting:
 print(json.dumps({"wall": int(wall * 1e9), "cpu": int((spent() - cpu) / n * 1e9), "memory": memory // n}))
 `
 
+// interpreter is the Python of cells, whatever PATH has first: bare forks and fresh starts
+// are of the same program.
+const interpreter = "/usr/bin/python3"
+
 // loaded returns the module that the interpreters of the cases load: numpy, or if the
 // host does not have it, json.
 func loaded(ctx context.Context) string {
-	if exec.CommandContext(ctx, "python3", "-c", "import numpy").Run() == nil {
+	if exec.CommandContext(ctx, interpreter, "-c", "import numpy").Run() == nil {
 		return "numpy"
 	}
-	progress("python3 has no numpy; its interpreters load json instead")
+	progress(interpreter + " has no numpy; its interpreters load json instead")
 	return "json"
 }
 
@@ -93,7 +97,7 @@ func (b *bench) warm(ctx context.Context, s shape) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	start := map[string]any{"env": map[string]string{"OPENBLAS_NUM_THREADS": "1"}, "warm": map[string]any{"python": map[string]any{"modules": []string{module}}}}
+	start := map[string]any{"env": map[string]string{"OPENBLAS_NUM_THREADS": "1"}, "warm": map[string]any{"python": map[string]any{"program": interpreter, "modules": []string{module}}}}
 	if err := d.do(ctx, "POST", "/v1/cells/"+s.name+"/fork", map[string]any{"name": warmCell}, nil); err != nil {
 		return nil, err
 	}
@@ -154,7 +158,7 @@ func (d *daemon) warmMany(ctx context.Context, module string) ([]row, error) {
 			return nil, err
 		}
 		begin := time.Now()
-		sandbox := append(bwrap()[:len(bwrap())-1], "python3", "-c", "import "+module)
+		sandbox := append(bwrap()[:len(bwrap())-1], interpreter, "-c", "import "+module)
 		err = inParallel(manyBranches, warmWidth, func(int) error {
 			_, err := d.b.peer(ctx, "bwrap", sandbox...)
 			return err
@@ -233,7 +237,7 @@ func (d *daemon) remove(ctx context.Context, made branched) error {
 }
 
 func bareFork(ctx context.Context, module string) (f forked, err error) {
-	cmd := exec.CommandContext(ctx, "python3", "-c", bareForks, module, strconv.Itoa(manyBranches))
+	cmd := exec.CommandContext(ctx, interpreter, "-c", bareForks, module, strconv.Itoa(manyBranches))
 	cmd.Env, cmd.Stderr = append(os.Environ(), "OPENBLAS_NUM_THREADS=1"), os.Stderr
 	out, err := cmd.Output()
 	if err == nil {

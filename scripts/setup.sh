@@ -41,7 +41,7 @@ if [ "$1" = sdk ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
 	missing="$missing python3-venv"
 	packages="$packages python3-venv"
 fi
-if [ "$1" = bench ] && ! python3 -c 'import numpy' 2>/dev/null; then
+if [ "$1" = bench ] && ! /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 	missing="$missing numpy"
 	packages="$packages python3-numpy"
 fi
