@@ -64,8 +64,8 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 		"the present state of %s has no run that could be accepted", s.cell.Name)
 }
 
-// runToReject finds the run to reject: the one named, else the newest undecided
-// one, else the last. Work that is accepted is taken back only by its name.
+// runToReject finds the run to reject: the one named, else the newest undecided one.
+// What is decided already is decided otherwise only by its name.
 func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
 		return s.e.FindRun(tx, s.cell, ref)
@@ -77,11 +77,11 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	if r, err = s.e.FindRun(tx, s.cell, ""); err != nil {
 		return r, err
 	}
-	if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
-		return r, api.Refusef(api.CodeDecided, "`forkcell reject "+s.cell.Name+" --run "+r.ID+"` takes it back all the same",
-			"cell %s has no undecided run: its last one, %s, is %s", s.cell.Name, r.ID, d)
+	d, hint := home.DecisionIn(s.cell, r), "`forkcell reject "+s.cell.Name+" --run "+r.ID+"` rejects it all the same"
+	if d == rejected {
+		hint = "`forkcell log " + s.cell.Name + "` shows its runs and states"
 	}
-	return r, nil
+	return r, api.Refusef(api.CodeDecided, hint, "cell %s has no undecided run: its last one, %s, is %s", s.cell.Name, r.ID, d)
 }
 
 // acceptStates records that the cell accepts the captured states among the
