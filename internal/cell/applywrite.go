@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
@@ -42,6 +43,29 @@ func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string
 		return from, err
 	}
 	return s.e.NewCheckpoint(s.cell, from.ID, kind, "", sealed), nil
+}
+
+// recordSource records the state of the source, which was made from base, and moves the
+// cell to the state that has it.
+func (s *session) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
+	s.cell.Applied = applied.ID
+	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		for _, c := range []store.Checkpoint{applied, next} {
+			if c.ID == base.ID || c.ID == s.head.ID {
+				continue
+			}
+			if err := tx.PutCheckpoint(c); err != nil {
+				return err
+			}
+		}
+		moved := s.cell
+		moved.Head = next.ID
+		state, err := evidence.StateDetail(applied)
+		if err != nil {
+			return err
+		}
+		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
+	})
 }
 
 // execute writes files under an intent and then records what was done.

@@ -10,14 +10,12 @@ import (
 	"path"
 	"slices"
 
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // commitInstructions gives the cell the instruction files of the last commit of its
@@ -224,22 +222,5 @@ func (s *session) takeInstructions(ctx context.Context, base store.Checkpoint, w
 		}
 		next.Source = applied.ID
 	}
-	s.cell.Applied = applied.ID
-	return s.moveHead(ctx, next, func(tx *store.Tx) error {
-		for _, c := range []store.Checkpoint{applied, next} {
-			if c.ID == base.ID || c.ID == s.head.ID {
-				continue
-			}
-			if err := tx.PutCheckpoint(c); err != nil {
-				return err
-			}
-		}
-		moved := s.cell
-		moved.Head = next.ID
-		state, err := evidence.StateDetail(applied)
-		if err != nil {
-			return err
-		}
-		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
-	})
+	return s.recordSource(ctx, base, applied, next)
 }

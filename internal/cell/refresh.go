@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -219,26 +216,7 @@ func (s *session) takeSource(ctx context.Context, src *openedSource, base store.
 	if applied.ID == s.cell.Applied && next.ID == s.head.ID {
 		return nil // the cell has all of the source
 	}
-	s.cell.Applied = applied.ID
-	return s.moveHead(ctx, next, func(tx *store.Tx) error {
-		if applied.ID != base.ID {
-			if err := tx.PutCheckpoint(applied); err != nil {
-				return err
-			}
-		}
-		if next.ID != s.head.ID && next.ID != applied.ID {
-			if err := tx.PutCheckpoint(next); err != nil {
-				return err
-			}
-		}
-		moved := s.cell
-		moved.Head = next.ID
-		state, err := evidence.StateDetail(applied)
-		if err != nil {
-			return err
-		}
-		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
-	})
+	return s.recordSource(ctx, base, applied, next)
 }
 
 // sourceEdit reads a file from the source. It compares the digest while reading, so
