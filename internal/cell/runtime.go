@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +32,7 @@ func (e *Engine) runtime(name string) (driver.Driver, error) {
 	}
 	d, ok := e.runtimes[name]
 	if !ok {
-		return nil, api.Refusef(api.CodeRuntime, "leave --runtime out: native works here", "the runtime %s does not work here: this version has no driver for it", name)
+		return nil, api.Refusef(api.CodeRuntime, "leave --runtime out: native works here", "the runtime %s does not work here: "+noDriver, name)
 	}
 	if a, ok := d.(available); ok {
 		if err := a.Available(); err != nil {
@@ -52,11 +51,23 @@ func unavailable(name string, err error) error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeRuntime, Message: "the runtime " + name + " does not work here: " + err.Error(), Hint: hint, Err: err}
 }
 
-// Doctor reports what each runtime can do here.
+// Doctor reports what each runtime can do here: the controls of the native one, and a line
+// for each runtime.
 func (e *Engine) Doctor(ctx context.Context) []driver.Check {
 	checks := e.driver.Doctor(ctx)
-	for _, name := range slices.Sorted(maps.Keys(e.runtimes)) {
-		checks = append(checks, e.runtimes[name].Doctor(ctx)...)
+	if i := slices.IndexFunc(checks, func(c driver.Check) bool { return c.Name == "namespaces" }); i >= 0 {
+		native := checks[i] // by which a whole cell was built
+		native.Name = api.RuntimeNative
+		checks = append(checks, native)
+	}
+	for _, name := range Runtimes()[1:] {
+		if d, ok := e.runtimes[name]; ok {
+			checks = append(checks, d.Doctor(ctx)...)
+		} else {
+			checks = append(checks, driver.Check{Name: name, Status: "missing", Reason: noDriver})
+		}
 	}
 	return checks
 }
+
+const noDriver = "this version has no driver for it"

@@ -14,7 +14,7 @@ const doctorLimit = 30 * time.Second
 
 // Doctor implements driver.Driver: one line, by running a guest.
 func (d *Driver) Doctor(ctx context.Context) []driver.Check {
-	check := driver.Check{Name: "gvisor", Status: "works"}
+	check := driver.Check{Name: "gvisor", Status: "works", Reason: "without Landlock, limits of processes, allow_syscalls, and rules for the program that connects"}
 	if err := d.try(ctx); err != nil {
 		check.Status, check.Reason = "missing", err.Error()
 		if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {
