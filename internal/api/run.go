@@ -280,6 +280,8 @@ type StartResult struct {
 	ReadyUS int64 `json:"ready_us,omitempty"`
 	// Control lists the control files that are masked; nil if none was to be.
 	Control *ControlFiles `json:"control_files,omitempty"`
+	// MountAt is where the cell's files are in it, for callers in this process.
+	MountAt string `json:"-"`
 }
 
 // PauseRequest pauses a live cell.

@@ -60,7 +60,11 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
-	return supervise.DecodeAnswer(answer)
+	res, err := supervise.DecodeAnswer(answer)
+	if err == nil {
+		res.MountAt = c.MountAt
+	}
+	return res, err
 }
 
 // launch starts a supervisor, and returns its answer. of is what it supervises.

@@ -208,13 +208,18 @@ func (r *agentRun) start() error {
 	err := s.engine(r.cmd.Context(), Create, func(ctx context.Context, e Engine) (err error) {
 		order := r.order()
 		order.Make = func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) { return initCell(ctx, s, e, q) }
-		started, err = agentsession.Begin(ctx, e, order)
-		return err
+		if started, err = agentsession.Begin(ctx, e, order); err != nil {
+			return err
+		}
+		s.noted("session " + started.Cell)
+		if r.opts.detach {
+			return r.leave(ctx, e, started)
+		}
+		return nil
 	})
-	if err != nil {
+	if err != nil || r.opts.detach {
 		return err
 	}
-	s.noted("session " + started.Cell)
 	return r.execute(started)
 }
 
@@ -226,10 +231,10 @@ func (r *agentRun) order() agentsession.Order {
 
 // execute executes the agent of a session whose cell is live.
 func (r *agentRun) execute(started *agentsession.Started) error {
-	started.Exec.TTY = r.opts.terminal.tty || r.opts.detach
 	if r.opts.detach {
-		return r.detached(started)
+		return r.session.engine(r.cmd.Context(), Write, func(ctx context.Context, e Engine) error { return r.leave(ctx, e, started) })
 	}
+	started.Exec.TTY = r.opts.terminal.tty
 	begun, err := r.attend(started.Exec, Engine.Exec)
 	if err != nil && !begun {
 		return r.undo(started, err)
@@ -273,23 +278,20 @@ func (r *agentRun) undo(started *agentsession.Started, err error) error {
 	return errors.Join(err, r.session.engine(ctx, Write, func(ctx context.Context, e Engine) error { return started.Undo(ctx, e) }))
 }
 
-// detached starts the agent on a terminal of its own and leaves it.
-func (r *agentRun) detached(started *agentsession.Started) error {
-	s := r.session
-	err := s.engine(r.cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return started.Leave(ctx, e) })
-	if err != nil {
-		return r.undo(started, err)
+// leave starts the agent on a terminal of its own and leaves it.
+func (r *agentRun) leave(ctx context.Context, e Engine, started *agentsession.Started) error {
+	started.Exec.TTY = true
+	if err := started.Leave(ctx, e); err != nil {
+		return errors.Join(err, started.Undo(context.WithoutCancel(ctx), e))
 	}
-	if !s.json {
+	if !r.session.json {
 		return r.runsBehind(&api.AgentSession{Cell: started.Cell})
 	}
-	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-		info, err := agentsession.Show(ctx, e, started.Cell, s.now())
-		if err != nil {
-			return err
-		}
-		return r.runsBehind(info)
-	})
+	info, err := agentsession.Show(ctx, e, started.Cell, r.session.now())
+	if err != nil {
+		return err
+	}
+	return r.runsBehind(info)
 }
 
 // runsBehind prints that a session runs without this process.

@@ -121,12 +121,8 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 		return nil, err
 	}
 	failpoint.Hit("session.started")
-	status, err := e.Status(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	p := o.Plan
-	p.Workspace = status.MountAt
+	p.Workspace = res.MountAt
 	workdir := p.directory
 	if !path.IsAbs(workdir) {
 		workdir = path.Join(p.Workspace, workdir)

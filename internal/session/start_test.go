@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -24,7 +25,28 @@ func (e *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartRes
 	if err == nil && (p.Limits.PIDs > 0 || p.Limits.Memory > 0 && !e.memory) {
 		err = api.Refusef(api.CodeUnenforced, "", "a limit cannot be enforced")
 	}
-	return &api.StartResult{RunID: "run_1"}, err
+	return &api.StartResult{RunID: "run_1", MountAt: "/work"}, err
+}
+
+func (e *fakeEngine) Exec(context.Context, api.ExecRequest, cell.Stdio) (*api.ExecResult, error) {
+	return &api.ExecResult{}, nil
+}
+
+// TestBeginAsksOnce: the start says where the files are. The status of the cell, which the
+// engine of this test has not, costs a tenth of the start of a session.
+func TestBeginAsksOnce(t *testing.T) {
+	t.Parallel()
+	p, err := Make(request(t, "generic"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := begin(t.Context(), &fakeEngine{memory: true}, "s", Order{Plan: p, Notes: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Exec.Workdir != "/work" || p.Workspace != "/work" {
+		t.Errorf("the agent is executed in %q, with its workspace in %q", s.Exec.Workdir, p.Workspace)
+	}
 }
 
 // TestOnlyDefaultLimitsAreOptional starts sessions where limits cannot be enforced.
