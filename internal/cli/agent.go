@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -144,7 +146,21 @@ func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *age
 	if o.dryRun {
 		return s.planned(&r.plan.SessionPlan)
 	}
+	if o.detach {
+		collectLater()
+	}
 	return r.start()
+}
+
+// collectLater lets the heap grow to 16 MiB instead of 4 before the first collection of
+// garbage: a client that leaves its session at once has ended by then, unless the
+// workspace is large.
+func collectLater() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	usual := debug.SetGCPercent(400)
+	runtime.AddCleanup(new([64]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
 }
 
 // prepare decides everything, and starts nothing.
