@@ -239,3 +239,20 @@ func (b *tab) picture(name string, whole bool) {
 		b.Fatal(err)
 	}
 }
+
+// forgive forgets the notes about pages that were asked for with an error as answer.
+func (b *tab) forgive(statuses ...int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen = slices.DeleteFunc(b.seen, func(s string) bool {
+		return slices.ContainsFunc(statuses, func(n int) bool {
+			return strings.HasPrefix(s, "log: Failed to load resource: the server responded with a status of "+strconv.Itoa(n))
+		})
+	})
+}
+
+// until waits until an expression is true on the page.
+func (b *tab) until(expression string) {
+	b.Helper()
+	step(b, chromedp.Poll[bool](expression))
+}

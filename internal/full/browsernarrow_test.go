@@ -4,6 +4,7 @@ package full_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,4 +80,26 @@ func TestBrowserOutOfSight(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", body, bad, want)
 		}
 	}
+}
+
+// TestBrowserMessages: the messages of a session have room in a narrow window.
+func TestBrowserMessages(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	i := d.session(listener("demo"))
+	for _, text := range []string{"one", strings.Repeat("long", 60)} {
+		d.says(i.SessionID, text)
+	}
+	b := newTab(t, newBrowser(t), d)
+	for _, width := range []int64{320, 390, 2560} {
+		b.looks("dark", width)
+		b.open("/ui/cells/" + i.SessionID + "/session")
+		b.waits("241 bytes typed into")
+		bad := append(b.texts(outOfSight), b.texts(contrast)...)
+		if len(bad) > 0 {
+			t.Errorf("in a window of %d:\n%s", width, strings.Join(bad, "\n"))
+		}
+		b.picture("messages-"+strconv.FormatInt(width, 10), true)
+	}
+	b.quiet("messages")
 }

@@ -245,17 +245,7 @@ func TestBrowserHostile(t *testing.T) {
 		}
 	}
 	for _, at := range pages {
-		b.open(at)
-		if got := step(b, chromedp.Evaluate[string](`String(window.pwned) + " " + document.title`)); !strings.HasPrefix(got, "undefined ") || !strings.HasSuffix(got, "· Forkcell") {
-			t.Errorf("%s: %s", at, got)
-		}
-		bad := b.texts(`[...document.querySelectorAll("main script, main iframe, main object, main embed, main style, [style], a[href^='javascript' i], a[href^='data' i]")].map((e) => e.outerHTML.slice(0, 100))`)
-		if len(bad) > 0 {
-			t.Errorf("%s has %q", at, bad)
-		}
-		if step(b, chromedp.Evaluate[bool](`/[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.documentElement.innerText)`)) {
-			t.Errorf("%s shows an invisible character as it is", at)
-		}
+		b.harmless(at)
 	}
 	b.open("/ui/runs/" + run)
 	b.waits("U+202E")

@@ -75,3 +75,30 @@ func TestSiteChangedOutput(t *testing.T) {
 	r.get(http.StatusOK, "/ui/runs/"+run)
 	r.has("stderr, 7 B")
 }
+
+// TestSiteFreed: pages about a run whose files were freed say so, and do not take it for
+// one that changed nothing.
+func TestSiteFreed(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "echo x > new")
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{})
+	kept := d.ran("demo", "echo y > other")
+	r := newReviewer(d)
+	history := "/ui/cells/demo/history?path="
+	r.get(http.StatusOK, history+"new")
+	r.has("/ui/runs/" + run)
+	r.lacks("cannot be compared")
+	d.want(http.StatusOK, nil, "POST", "/v1/gc", api.GCBody{OlderThan: "0s"})
+	r.get(http.StatusOK, history+"new")
+	r.has("No change found", "Some runs cannot be compared.", "1 run cannot be compared: ")
+	r.lacks("No run changed it", "/ui/runs/"+run)
+	r.get(http.StatusOK, history+"other")
+	r.has("/ui/runs/"+kept, "1 run cannot be compared: ")
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has("cannot be shown")
+	r.lacks("No file changed")
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has("files freed")
+}

@@ -118,3 +118,24 @@ func TestSiteLiveOutput(t *testing.T) {
 	bound.get(http.StatusNotFound, at)
 	bound.get(http.StatusNotFound, "/ui/live?cell=other&run="+job.RunID)
 }
+
+// TestSiteLiveEvents: the page of events follows the events of a live cell, whose state
+// stays the same.
+func TestSiteLiveEvents(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/start", nil)
+	t.Cleanup(func() { d.remove("demo") })
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/events?cell=demo")
+	r.has(`data-live="/ui/live?cell=demo&amp;events=yes"`)
+	for _, at := range []string{"/ui/live?cell=demo&events=yes", "/ui/live?events=yes"} {
+		next := r.follow(at)
+		before := next()
+		d.exec("demo", "true")
+		if next() == before {
+			t.Errorf("%s: nothing new", at)
+		}
+	}
+}

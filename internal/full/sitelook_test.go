@@ -31,7 +31,9 @@ func TestSiteAttempts(t *testing.T) {
 	stat := func(files, added, removed string) string {
 		return files + `, <span class="plus">+` + added + `</span> <span class="minus">−` + removed + `</span></td>`
 	}
-	r.has(stat("2 files", "43", "1"), stat("1 file", "0", "3"), stat("1 file", "5", "0"), "1001 files</td>", "0 files</td>")
+	r.has(stat("2 files", "43", "1"), stat("1 file", "0", "3"), stat("1 file", "5", "0"), "1001 files</td>", "0 files</td>", "Changes from attempt", `<option selected>demo-race-2</option>`)
+	r.get(http.StatusOK, "/ui/compare?cell=demo-race-1&to=demo-race-2")
+	r.has(`<span class="fname">list</span>`, `<span class="fname">more</span>`)
 }
 
 // TestSiteActivity: the list of cells says what those at work do, as text.

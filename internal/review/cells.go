@@ -57,6 +57,9 @@ type cellGroup struct {
 	Forks bool
 	// More counts forks that are not listed.
 	More int
+
+	// pending and live report whether one of all its cells is.
+	pending, live bool
 }
 
 // cellLine is a cell, and how deep it is in its group.
@@ -150,8 +153,8 @@ func (b *cellsBody) page(groups []cellGroup) {
 	}
 }
 
-// groupCells puts forks below the cell that they come from. Groups that wait for a
-// decision come first, then live ones, then the newest.
+// groupCells puts forks below the cell that they come from, those that wait for a
+// decision first. Groups that have some come first, then live ones, then the newest.
 func groupCells(list []api.CellInfo) []cellGroup {
 	parents := map[string]string{}
 	for _, c := range list {
@@ -172,14 +175,15 @@ func groupCells(list []api.CellInfo) []cellGroup {
 	out := make([]cellGroup, 0, len(order))
 	for _, g := range order {
 		slices.SortFunc(g.Cells, func(a, b cellLine) int {
-			return cmp.Or(compareBool(!a.Fork, !b.Fork), naturally(a.Cell, b.Cell))
+			return cmp.Or(compareBool(!a.Fork, !b.Fork), compareBool(a.Pending(), b.Pending()), naturally(a.Cell, b.Cell))
 		})
 		g.Forks = len(g.Cells) > 2
+		g.pending, g.live = g.any(cellLine.Pending), g.any(cellLine.isLive)
 		g.fold()
 		out = append(out, *g)
 	}
 	slices.SortStableFunc(out, func(a, b cellGroup) int {
-		return cmp.Or(compareBool(a.any(cellLine.Pending), b.any(cellLine.Pending)), compareBool(a.any(cellLine.isLive), b.any(cellLine.isLive)), b.newest().Compare(a.newest()))
+		return cmp.Or(compareBool(a.pending, b.pending), compareBool(a.live, b.live), b.newest().Compare(a.newest()))
 	})
 	return out
 }

@@ -52,6 +52,9 @@ type raceLines struct {
 	Gone  int // attempts whose cells were removed
 }
 
+// Several reports whether there are attempts to compare with each other.
+func (r raceLines) Several() bool { return len(r.Lines) > 1 }
+
 // raceLine is an attempt of a race.
 type raceLine struct {
 	api.RaceAttempt

@@ -77,7 +77,7 @@ func (q *request) eventsPage() error {
 		body.Lines, body.More = body.Lines[len(body.Lines)-eventsOnPage:], true
 	}
 	slices.Reverse(body.Lines)
-	return q.show("events", frame{Title: "Events", Nav: "events", Live: path("live") + query("cell", body.Cell), Body: body})
+	return q.show("events", frame{Title: "Events", Nav: "events", Live: path("live") + query("cell", body.Cell, "events", "yes"), Body: body})
 }
 
 // suggestBody is the page of a policy that would allow what a run was denied.

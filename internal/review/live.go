@@ -40,17 +40,18 @@ func (q *request) live() error {
 	control := http.NewResponseController(q.w)
 	return q.visit.Stream(ctx, func(ctx context.Context) {
 		q.w.Header().Set("Content-Type", "text/event-stream")
-		last, err := q.version(ctx, name)
+		watch := q.newWatch()
+		last, err := q.version(ctx, name, watch)
 		if err != nil || send(q.w, control, "state", last) != nil {
 			return
 		}
-		q.follow(ctx, name, last, output, control)
+		q.follow(ctx, func() (string, error) { return q.version(ctx, name, watch) }, last, output, control)
 	})
 }
 
 // follow sends an event after each change, and at most one for each look with the end of
 // the output.
-func (q *request) follow(ctx context.Context, name, last string, output *followed, control *http.ResponseController) {
+func (q *request) follow(ctx context.Context, version func() (string, error), last string, output *followed, control *http.ResponseController) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	sent := time.Now()
@@ -66,7 +67,7 @@ func (q *request) follow(ctx context.Context, name, last string, output *followe
 				return
 			}
 		}
-		now, err := q.version(ctx, name)
+		now, err := version()
 		switch {
 		case err != nil:
 			return
@@ -98,8 +99,8 @@ func send(w http.ResponseWriter, control *http.ResponseController, kind, data st
 }
 
 // version returns a hash that changes with a cell, or with any cell that the visitor
-// sees.
-func (q *request) version(ctx context.Context, name string) (string, error) {
+// sees, and with their events if the page shows those.
+func (q *request) version(ctx context.Context, name string, watch *eventWatch) (string, error) {
 	var list []api.CellInfo
 	if name == "" {
 		var err error
@@ -117,5 +118,6 @@ func (q *request) version(ctx context.Context, name string) (string, error) {
 	for _, c := range list {
 		_, _ = fmt.Fprintln(sum, c.CellID, c.Cell, c.Revision, c.State, c.LastRun, c.LastOutcome, c.LastDecision)
 	}
+	_, _ = fmt.Fprintln(sum, watch.look(ctx, q.engine, list))
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -180,6 +180,9 @@ func (q *request) receiptsPage() error {
 		}
 		return q.goTo(path("runs", doc.Info.RunID, "receipt"))
 	}
+	if strings.HasPrefix(body.Search, "run_") {
+		return q.goTo(path("runs", body.Search, "receipt"))
+	}
 	if body.Search != "" && body.Cell == "" {
 		body.Cell = body.Search
 	}

@@ -30,7 +30,8 @@ const (
 type fileBody struct {
 	Run  *api.RunInfo
 	File *fileDiff
-	View string
+	// View and Space are those of changes.
+	View, Space string
 }
 
 // Split reports whether the two sides are beside each other.
@@ -52,7 +53,7 @@ func (q *request) runFile() error {
 	d := newFileDiff(*c)
 	d.load(*c, openerOf(res), o.space == "ignore", bytesOfFile, newPainter())
 	d.showPictures(info.RunID)
-	body := fileBody{Run: info, File: d, View: o.view}
+	body := fileBody{Run: info, File: d, View: o.view, Space: o.space}
 	d.Split = body.Split()
 	return q.show("file", frame{Title: "Change of a file", Nav: "cells", Body: body})
 }
