@@ -29,8 +29,9 @@ func newAgent(s *session) *cobra.Command {
 The agent's program is the one that is installed on this host. It works on a copy of
 the repository, reaches its own service, and has placeholders in place of your
 credentials. What was decided is printed before it starts. On a terminal you talk to
-the agent; Ctrl-P Ctrl-Q leaves it running, and so does the end of this process.
-Afterwards session diff shows what it did, and session accept keeps it.
+the agent; Ctrl-P Ctrl-Q leaves it running, and so does the end of this process, by a
+hangup or SIGTERM too. Afterwards session diff shows what it did, and session accept
+keeps it.
 
 Arguments after -- are for the agent. For the agent generic they are the program and
 its arguments. Modes: strict reaches the agent's service only; development also reads
@@ -265,21 +266,24 @@ type executor = func(e Engine, ctx context.Context, q api.ExecRequest, io cell.S
 // left. It reports whether the agent was executed.
 func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err error) {
 	s := r.session
-	v := visit{
-		session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q,
-		left: func(*api.ExecResult) string { return "left; `forkcell session attach " + q.Cell + "` comes back" },
-	}
 	left := false
 	var executed atomic.Bool
+	v := visit{
+		session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q,
+		left: func() string {
+			if left = executed.Load(); !left {
+				return ""
+			}
+			return leftSession(q.Cell)
+		},
+	}
 	err = s.rawEngine(Visit, func(e Engine) error {
 		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
 			io.Started = func(string) {
 				executed.Store(true)
 				failpoint.Hit("session.executed")
 			}
-			res, err := exec(e, ctx, q, io)
-			left = res != nil && res.Detached
-			return res, err
+			return exec(e, ctx, q, io)
 		})
 	})
 	if left || !executed.Load() {

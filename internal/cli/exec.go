@@ -86,7 +86,7 @@ type visit struct {
 	lasting bool
 	// left returns the line for somebody who left the command running; nil for that
 	// of a shell.
-	left func(*api.ExecResult) string
+	left func() string
 }
 
 // do runs until the command ends, is left or is killed.
@@ -118,19 +118,19 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	}
 	res, err := join(ctx, v.request, stdio)
 	restore()
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
+		return missingInLive(v.request, err)
+	}
+	if v.left != nil && (err != nil || res.Detached) {
+		s.noted(v.left())
+	} else if err == nil && res.Detached {
+		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.ExecID + "` comes back")
+	}
+	if err != nil || res.Detached && ctx.Err() != nil { // a daemon answers also then
 		s.code = exitSignalBase + v.signals.signal()
 		return errInterrupted
 	}
-	if err != nil {
-		return missingInLive(v.request, err)
-	}
 	s.code = res.ExitCode
-	if res.Detached && v.left != nil {
-		s.noted(v.left(res))
-	} else if res.Detached {
-		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.ExecID + "` comes back")
-	}
 	if !s.json {
 		return nil
 	}

@@ -247,6 +247,22 @@ func TestSecondSignalKills(t *testing.T) {
 	}
 }
 
+// TestLeavingSignals: a client that is killed does not take the command with it.
+func TestLeavingSignals(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
+		left := false
+		f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { left = true }}).leaving(unix.SIGINT, unix.SIGQUIT)
+		if !f.pass(sig) || !left || len(f.to) != 0 || f.signal() != int(sig) {
+			t.Errorf("%v: left %t, passed on %d, signal %d", sig, left, len(f.to), f.signal())
+		}
+	}
+	f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { t.Error("left") }}).leaving()
+	if !f.pass(unix.SIGINT) || <-f.to != unix.SIGINT {
+		t.Error("Ctrl-C is not passed on to a command that was started here")
+	}
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -124,9 +125,9 @@ func newSessionAttach(s *session) *cobra.Command {
 		Use:   "attach SESSION",
 		Short: "Join the terminal of a running session",
 		Long: `Join the terminal of a running session, beginning with its last output. Ctrl-P Ctrl-Q
-leaves it running, and so does the end of this process. Several people may be
-attached at once: the first one types, and the others watch. With --take you type from
-now on.
+leaves it running, and so does the end of this process, by a signal too. Several people
+may be attached at once: the first one types, and the others watch. With --take you type
+from now on.
 
 If stdin is no terminal, nothing is typed, unless -i is given: then what stdin has is
 typed, and at its end you watch. The input of the agent never ends here.`,
@@ -140,9 +141,9 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 				return err
 			}
 			v := visit{
-				session: s, signals: listen().leaving(), interactive: o.interactive, lasting: true,
+				session: s, signals: listen().leaving(unix.SIGINT, unix.SIGQUIT), interactive: o.interactive, lasting: true,
 				request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: o.keyboard()},
-				left:    func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
+				left:    func() string { return leftSession(args[0]) },
 			}
 			return s.rawEngine(Visit, func(e Engine) error {
 				agent, err := agentsession.Command(cmd.Context(), e, args[0])
@@ -163,6 +164,11 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 	f.BoolVar(&o.take, "take", false, "take the keyboard over from who has it")
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "type what stdin has (the default on a terminal)")
 	return cmd
+}
+
+// leftSession returns the line for somebody who left a session running.
+func leftSession(name string) string {
+	return "left; `forkcell session attach " + name + "` comes back"
 }
 
 // attachOptions are the flags of session attach.

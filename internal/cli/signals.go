@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,8 +66,8 @@ type forwarder struct {
 	first unix.Signal
 	count int
 	gone  bool // the terminal has gone: the command got SIGHUP, and will be killed
-	// leaves reports whether the command outlives the caller's terminal.
-	leaves bool
+	// leave are the signals that end the caller only: the command goes on.
+	leave []os.Signal
 }
 
 // listen prepares to pass signals on. Registering four signals takes Go half a
@@ -86,11 +87,12 @@ func listen() *forwarder {
 	return f
 }
 
-// leaving makes a hangup end only the visit, not the command.
-func (f *forwarder) leaving() *forwarder {
+// leaving makes the end of the caller, by a hangup, SIGTERM or one of the keys, end only
+// the visit, not the command.
+func (f *forwarder) leaving(keys ...os.Signal) *forwarder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leaves = true
+	f.leave = append(keys, unix.SIGHUP, unix.SIGTERM)
 	return f
 }
 
@@ -122,7 +124,7 @@ func (f *forwarder) pass(sig os.Signal) bool {
 	if n, ok := sig.(unix.Signal); ok && f.count == 0 {
 		f.first = n
 	}
-	if sig == unix.SIGHUP && f.leaves {
+	if slices.Contains(f.leave, sig) {
 		f.kill()
 		return true
 	}
