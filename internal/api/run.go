@@ -322,6 +322,8 @@ type LiveInfo struct {
 	Socket   string        `json:"socket"`
 	Runtime  string        `json:"runtime"` // of this run: it may be another one than the cell's
 	Sessions []SessionInfo `json:"sessions"`
+	// Ending: it is stopped, and its state is being kept.
+	Ending bool `json:"ending,omitempty"`
 	// Template reports whether it is a warm template, in which nothing runs.
 	Template bool `json:"template,omitempty"`
 	// Branch is what it is a branch of; nil if it is none.

@@ -240,6 +240,7 @@ func (l *liveRun) live(ctx context.Context) {
 	l.r.unlockHome()
 	watched, full := l.r.watchDisk(ctx)
 	why := l.host.Serve(watched)
+	l.r.cellLock.End() // before the socket is closed: who finds none knows why
 	if watched.Err() != nil && ctx.Err() == nil {
 		why.Grace = 0 // the disk is full, and processes could write more during a grace
 	}

@@ -96,10 +96,17 @@ func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunR
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := e.Supervisor(c); !ok {
+	over := func() bool {
+		h, live := e.Supervisor(c)
+		return !live || h.Ending // the operation waits for its lock
+	}
+	if over() {
 		return e, nil, nil
 	}
 	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
+	if code := api.CodeOf(err); (code == api.CodeNotStarted || code == api.CodeBusy) && over() {
+		return e, nil, nil // it ended by itself meanwhile
+	}
 	who := e.Caller
 	who.Expect = nil
 	return e.As(who), res, err

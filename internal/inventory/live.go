@@ -17,7 +17,7 @@ func (inv *Inventory) LiveInfo(ctx context.Context, c store.Cell, sessions bool)
 	if !ok {
 		return nil
 	}
-	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: inv.Socket(c), Sessions: []api.SessionInfo{}}
+	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: inv.Socket(c), Sessions: []api.SessionInfo{}, Ending: h.Ending}
 	_ = inv.Store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
 			info.RunID, info.Runtime = runs[len(runs)-1].ID, cmp.Or(runs[len(runs)-1].Runtime, api.RuntimeNative)
@@ -30,7 +30,13 @@ func (inv *Inventory) LiveInfo(ctx context.Context, c store.Cell, sessions bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	list, _ := inv.Client(c).Sessions(ctx)
+	list, err := inv.Client(c).Sessions(ctx)
+	if err != nil { // it may have begun to end, or ended, after it was looked at
+		if h, ok = inv.Supervisor(c); !ok {
+			return nil
+		}
+		info.Ending = h.Ending
+	}
 	info.Sessions = append(info.Sessions, list...)
 	return info
 }

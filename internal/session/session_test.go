@@ -268,6 +268,8 @@ func TestStates(t *testing.T) {
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now().Add(-api.AgentLimit - time.Second)}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}}, api.SessionRunning},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{over}}, api.SessionStopping},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now(), Ending: true}, api.SessionStopping},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}, Ending: true}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, nil, api.SessionInterrupted},
 		{api.RunInfo{State: "ended", Outcome: "succeeded"}, nil, api.SessionExited},
 		{api.RunInfo{State: "ended", Outcome: "failed"}, nil, api.SessionFailed},

@@ -145,9 +145,9 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 			}
 		}
 		switch {
-		case s.Status == api.SessionStarting && (ended(live.Sessions) || now.Sub(live.Since) > api.AgentLimit):
-			// Without an agent its supervisor would have ended it: it had one, and its
-			// supervisor has stopped answering.
+		case live.Ending || s.Status == api.SessionStarting && (ended(live.Sessions) || now.Sub(live.Since) > api.AgentLimit):
+			// After the limit its supervisor would have ended it, had it no agent: it has
+			// one, and its supervisor does not answer.
 			s.Status = api.SessionStopping
 		case s.Status == api.SessionRunning && status.State == api.StatePaused:
 			s.Status = api.SessionPaused

@@ -22,6 +22,8 @@ type Holder struct {
 	Cell  string    `json:"cell"` // its name, which cannot change meanwhile
 	What  string    `json:"what"`
 	Since time.Time `json:"since"`
+	// Ending: what it does is over, and it records that.
+	Ending bool `json:"ending,omitempty"`
 }
 
 // holderSize is longer than any description of a lock's holder.
@@ -42,7 +44,29 @@ func (e *BusyError) Error() string {
 
 // Lock is held until Unlock, or until the process dies: the kernel releases it.
 type Lock struct {
-	f *os.File
+	f      *os.File
+	holder Holder
+}
+
+// write writes the record of the holder. It is only for messages; a full disk must not
+// stop a restore.
+func (l *Lock) write() {
+	data, err := json.Marshal(l.holder)
+	if err == nil {
+		// All records have the same length: truncating a file that was just
+		// written waits for the disk.
+		blanks := max(0, holderSize-len(data))
+		_, err = l.f.WriteAt(append(data, bytes.Repeat([]byte(" "), blanks)...), 0)
+	}
+	if err != nil {
+		_ = l.f.Truncate(0)
+	}
+}
+
+// End tells those who find a cell locked that the holder is about to unlock it.
+func (l *Lock) End() {
+	l.holder.Ending = true
+	l.write()
 }
 
 // Unlock releases the lock.
@@ -58,8 +82,8 @@ func (l *Lock) Unlock() {
 }
 
 // LockCell takes the lock for changes of a cell. It waits up to wait (negative:
-// without a limit) for another holder. name and what are shown to processes
-// that find it locked.
+// without a limit) for another holder, and a moment for one that is ending. name and
+// what are shown to processes that find it locked.
 func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.Duration) (*Lock, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -69,8 +93,10 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 		return nil, err
 	}
 	err = waitForLock(ctx, f, wait)
-	if errors.Is(err, unix.EAGAIN) && exiting(readHolder(f).PID) {
-		err = waitForLock(ctx, f, exitingWait)
+	if errors.Is(err, unix.EAGAIN) {
+		if h := readHolder(f); h.Ending || exiting(h.PID) {
+			err = waitForLock(ctx, f, exitingWait)
+		}
 	}
 	if err != nil {
 		holder := readHolder(f)
@@ -80,22 +106,12 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 		}
 		return nil, err
 	}
-	data, err := json.Marshal(Holder{PID: os.Getpid(), Cell: name, What: what, Since: time.Now().UTC()})
-	if err == nil {
-		// All records have the same length: truncating a file that was just
-		// written waits for the disk.
-		blanks := max(0, holderSize-len(data))
-		_, err = f.WriteAt(append(data, bytes.Repeat([]byte(" "), blanks)...), 0)
-	}
-	if err != nil {
-		// The record of the holder is only for messages; a full disk must not
-		// stop a restore.
-		_ = f.Truncate(0)
-	}
-	return &Lock{f: f}, nil
+	l := &Lock{f: f, holder: Holder{PID: os.Getpid(), Cell: name, What: what, Since: time.Now().UTC()}}
+	l.write()
+	return l, nil
 }
 
-// exitingWait bounds the wait for a lock whose holder was killed. The kernel
+// exitingWait bounds the wait for a lock whose holder is ending or was killed. The kernel
 // releases it when the last thread of the holder has ended, and any child that
 // had not executed its program yet.
 const exitingWait = 5 * time.Second

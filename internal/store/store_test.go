@@ -243,6 +243,37 @@ func TestCellLock(t *testing.T) {
 	}
 }
 
+// TestEndingHolder: who finds a cell locked by somebody who is ending waits for that.
+func TestEndingHolder(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	lock, err := s.LockCell(t.Context(), "c", "name", "test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, held := s.CellHolder("c"); !held || h.Ending {
+		t.Fatalf("before its end: %+v", h)
+	}
+	lock.End()
+	if h, held := s.CellHolder("c"); !held || !h.Ending || h.What != "test" || h.PID != os.Getpid() {
+		t.Fatalf("at its end: %+v", h)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.LockCell(ctx, "c", "name", "other", 0); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a caller that gives up does not wait: %v", err)
+	}
+	lock.Unlock()
+	next, err := s.LockCell(t.Context(), "c", "name", "other", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Unlock()
+	if h, _ := s.CellHolder("c"); h.Ending || h.What != "other" {
+		t.Fatalf("after its end: %+v", h)
+	}
+}
+
 func TestHomesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

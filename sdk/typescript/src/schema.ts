@@ -2478,6 +2478,7 @@ export interface components {
         LiveInfo: {
             branch?: components["schemas"]["BranchOrigin"];
             degraded?: string[];
+            ending?: boolean;
             /** Format: int64 */
             pid: number;
             run_id: string;

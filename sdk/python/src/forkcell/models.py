@@ -1219,6 +1219,7 @@ class LiveInfo:
     socket: str
     branch: BranchOrigin | None = None
     degraded: list[str] | None = None
+    ending: bool | None = None
     template: bool | None = None
 
 
