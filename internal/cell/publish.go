@@ -55,7 +55,8 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 		return nil, refused
 	}
 	if err != nil {
-		return nil, api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
+		return nil, api.Usagef("move it back, or write the work to where it is now with `forkcell apply "+quote.Arg(s.cell.Name)+" --to DIR`",
+			"source %s: %v", quote.Path(s.cell.Source), err)
 	}
 	defer repo.Close()
 	scratch, remove, err := e.scratch(p.id)

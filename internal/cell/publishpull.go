@@ -82,8 +82,10 @@ func (p *publication) openPull(ctx context.Context, details map[string]string) e
 	defer clear(token)
 	at, err := p.pull.forge.Open(ctx, string(token), p.pull.doc)
 	if err != nil {
-		return api.Failf(api.CodePullRequest, err, "make the pull request; the branch %s stays in %s and at %s",
+		failed := api.Failf(api.CodePullRequest, err, "make the pull request; the branch %s stays in %s and at %s",
 			quote.Arg(p.req.Branch), quote.Path(p.cell.Source), quote.Line(p.remote.Show))
+		failed.Hint = "make it from that branch on the pages of the service, or publish again with another --branch"
+		return failed
 	}
 	p.result.PullRequest = at
 	more := maps.Clone(details)

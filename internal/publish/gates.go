@@ -29,6 +29,7 @@ type gates struct {
 	secret func(path string) (rule string, is bool)
 	size   Size
 	lines  []string
+	byBase bool // a limit of the base commit refuses
 }
 
 func (g *gates) refuse(format string, args ...any) {
@@ -42,16 +43,21 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 	}
 	for _, l := range []struct {
 		have, limit int
-		what        string
+		what, name  string
 	}{
-		{g.size.Files, g.rules.Files, "changed file"},
-		{g.size.Lines, g.rules.Lines, "changed line"},
-		{g.size.Areas, g.rules.Areas, "top-level area"},
-		{g.size.Binaries, g.rules.Binaries, "binary file"},
+		{g.size.Files, g.rules.Files, "changed file", "files"},
+		{g.size.Lines, g.rules.Lines, "changed line", "lines"},
+		{g.size.Areas, g.rules.Areas, "top-level area", "areas"},
+		{g.size.Binaries, g.rules.Binaries, "binary file", "binaries"},
 	} {
-		if l.have > l.limit {
-			g.refuse("size: %s, the limit is %d", api.Counted(l.have, l.what), l.limit)
+		if l.have <= l.limit {
+			continue
 		}
+		by := ""
+		if g.rules.lowered[l.name] {
+			by, g.byBase = " by "+SettingsFile+" of the base commit", true
+		}
+		g.refuse("size: %s, the limit is %d%s", api.Counted(l.have, l.what), l.limit, by)
 	}
 	links, err := g.s.links(ctx, from)
 	if err != nil {
@@ -68,9 +74,13 @@ func (g *gates) verdict() error {
 	if len(g.lines) == 0 {
 		return nil
 	}
+	hint := "accept a part of it, or loosen the gate in publish.yaml of your configuration directory"
+	if g.byBase { // where the operator's file loosens nothing
+		hint = "accept a part of it; what the base commit limits changes only with a commit there"
+	}
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeGate, Message: "the gates refuse the work, nothing was published",
-		Hint: "accept a part of it, or loosen the gate in publish.yaml of your configuration directory", Details: g.lines,
+		Hint: hint, Details: g.lines,
 	}
 }
 

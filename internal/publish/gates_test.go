@@ -105,7 +105,7 @@ func TestSettings(t *testing.T) {
 		"a":          "one\n",
 		SettingsFile: "limits: {files: 2, lines: 5000, areas: 100, binaries: 7}\nrequire_signed: false\nallow_control: ['*']\nallowed_signers: /etc/passwd\nbase: main\n",
 	})
-	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2")
+	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2 by .forkcell/publish.yaml of the base commit")
 	d.refused(d.options(Change{Path: "b", New: text("\x00")}), api.CodeGate, "size: 1 binary file, the limit is 0")
 	d.refused(d.options(Change{Path: ".envrc", New: text("x\n")}), api.CodeGate, "control file: .envrc")
 	o := d.options(d.change("a", "two\n"))
@@ -113,7 +113,7 @@ func TestSettings(t *testing.T) {
 	d.refused(o, api.CodeGate, "--sign off is refused")
 
 	d.settings = Settings{Limits: Limits{Files: number(100), Binaries: number(1)}, AllowControl: []string{".envrc"}, RequireSigned: yes(false)}
-	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2")
+	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2 by .forkcell/publish.yaml of the base commit")
 	o = d.options(Change{Path: "b", New: text("\x00")}, Change{Path: ".envrc", New: text("x\n")})
 	o.Sign = SignOff
 	w, err := d.prepare(o)

@@ -205,7 +205,11 @@ func (r *hostRepo) baseCommit(base string) (string, error) {
 	if isObjectID(base) {
 		return base, nil
 	}
-	return "", api.Missing("branch", quote.Arg(base), "`--base` names a branch of the repository")
+	hint := "`--base` names a branch of the repository"
+	if len(refs) == 0 {
+		hint = "the repository has no commit: make one in it, with `git commit`"
+	}
+	return "", api.Missing("branch", quote.Arg(base), hint)
 }
 
 func isObjectID(s string) bool {

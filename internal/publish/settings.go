@@ -99,6 +99,7 @@ type Rules struct {
 	WithoutEffect []string
 
 	allowControl []string
+	lowered      map[string]bool // limits that the base commit has lowered
 }
 
 // combine returns the rules of the operator's settings and those of the base commit,
@@ -106,7 +107,7 @@ type Rules struct {
 func combine(own, base Settings) Rules {
 	r := Rules{
 		Files: defaultFiles, Lines: defaultLines, Areas: defaultAreas, Binaries: defaultBinaries, RequireSigned: true,
-		AllowedSigners: own.AllowedSigners, Base: base.Base, allowControl: own.AllowControl,
+		AllowedSigners: own.AllowedSigners, Base: base.Base, allowControl: own.AllowControl, lowered: map[string]bool{},
 	}
 	if own.RequireSigned != nil {
 		r.RequireSigned = *own.RequireSigned
@@ -130,8 +131,8 @@ func combine(own, base Settings) Rules {
 		switch {
 		case l.base != nil && *l.base > *l.to:
 			r.WithoutEffect = append(r.WithoutEffect, "limits."+l.name)
-		case l.base != nil:
-			*l.to = *l.base
+		case l.base != nil && *l.base < *l.to:
+			*l.to, r.lowered[l.name] = *l.base, true
 		}
 	}
 	for name, set := range map[string]bool{

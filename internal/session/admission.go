@@ -138,36 +138,43 @@ func checkGit(root string) error {
 	if !info.Mode().IsRegular() {
 		return refused("make .git a directory", "%s has a .git that is no directory and no file", root)
 	}
-	hint := "start the session in the main work tree"
-	if main := mainWorkTree(root); main != "" {
+	main, submodule := mainWorkTree(root)
+	hint, what := "start the session in the main work tree", "linked work tree"
+	if submodule {
+		hint, what = "start the session in the repository that it is a part of", "submodule"
+	}
+	if main != "" {
 		hint += ": --workspace " + quote.Arg(main)
 	}
-	return refused(hint, "%s is a linked work tree: its git directory is elsewhere", root)
+	return refused(hint, "%s is a "+what+": its git directory is elsewhere", root)
 }
 
-// mainWorkTree returns the main work tree that the .git file of a linked one names; ""
-// if it names none.
-func mainWorkTree(root string) string {
+// mainWorkTree returns the work tree that the .git file of a linked one or of a
+// submodule names, and whether it is that of a submodule; "" if it names none.
+func mainWorkTree(root string) (main string, submodule bool) {
 	dir, err := fsx.OpenRoot(root)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer dir.Close()
 	f, err := dir.OpenFile(".git")
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 4096))
 	if err != nil {
-		return ""
+		return "", false
 	}
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
-	main, _, found := strings.Cut(to, "/.git/")
-	if !ok || !found || !filepath.IsAbs(main) {
-		return ""
+	if ok && !filepath.IsAbs(to) {
+		to = filepath.Join(root, to)
 	}
-	return main
+	main, inside, found := strings.Cut(to, "/.git/")
+	if !ok || !found {
+		return "", false
+	}
+	return main, strings.HasPrefix(inside, "modules/")
 }
 
 // isBare reports whether a directory looks like a git repository without files.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,13 +196,13 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{
-		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x",
+		"project/.git", "project/src", "project/sub", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x",
 	} {
 		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for file, text := range map[string]string{"bare/HEAD": "", "bare/config": "", "linked/.git": "gitdir: " + home + "/project/.git/worktrees/linked\n"} {
+	for file, text := range map[string]string{"bare/HEAD": "", "bare/config": "", "linked/.git": "gitdir: " + home + "/project/.git/worktrees/linked\n", "project/sub/.git": "gitdir: ../.git/modules/sub\n"} {
 		if err := os.WriteFile(home+"/"+file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -234,6 +235,7 @@ func TestAdmission(t *testing.T) {
 		{"elsewhere/.codex/x", true, "an agent's state", true},
 		{"bare", true, "bare git repository", true},
 		{"linked", true, "linked work tree", true},
+		{"project/sub", true, "a submodule: its git directory is elsewhere", true},
 		{"behind", true, "symbolic link", true},
 		{"pipe", true, "no directory and no file", true},
 	} {
@@ -243,6 +245,12 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("%s: got %v, want a refusal with %q", c.dir, err, c.want)
 		case !c.refuse && (err != nil || w.Root != c.want):
 			t.Errorf("%s: got %s, %v, want %s", c.dir, w.Root, err, c.want)
+		}
+	}
+	for _, dir := range []string{"/linked", "/project/sub"} { // the hint names the repository
+		_, err := (Host{Home: home}).Admission(true).Admit(home + dir)
+		if e, ok := errors.AsType[*api.Error](err); !ok || !strings.HasSuffix(e.Hint, ": --workspace "+home+"/project") {
+			t.Errorf("%s: %+v", dir, err)
 		}
 	}
 	if _, err := (Host{Home: home}).Admission(true).Admit(home + "/loop"); err == nil || strings.Contains(err.Error(), "nil") {

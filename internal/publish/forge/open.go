@@ -68,6 +68,9 @@ func (f Forge) Open(ctx context.Context, token string, p PullRequest) (string, e
 	if err != nil {
 		return "", err
 	}
+	if answer.StatusCode/100 == 3 {
+		return "", fmt.Errorf("the service answered %d: redirects are not followed", answer.StatusCode)
+	}
 	if answer.StatusCode != http.StatusCreated {
 		return "", fmt.Errorf("the service answered %d: %s", answer.StatusCode, shown(text, token))
 	}
