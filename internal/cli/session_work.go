@@ -64,7 +64,7 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 			return nil
 		}
 	}
-	if i.MonitorPID != 0 || len(i.RunIDs) == 1 && i.Head == i.Began {
+	if len(i.RunIDs) == 1 && (i.MonitorPID != 0 || i.Head == i.Began) {
 		return nil
 	}
 	return cmd.Flags().Set("checkpoint", i.Began)
