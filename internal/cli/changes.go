@@ -4,44 +4,34 @@ import (
 	"encoding/base64"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// printChanges lists changes. One line stands for the object files that git added or
-// removed, and for their directories: a commit adds dozens.
+// printChanges lists changes. Object files of git repositories are counted.
 func printChanges(p *page, changes []api.ChangeJSON) {
-	for i := 0; i < len(changes); {
-		all, files := objectFiles(changes[i:])
-		c := changes[i]
-		i += max(1, all)
-		if all == 0 {
-			p.printf("%s\n", nameStatus(p, c))
-			continue
+	each := func(yield func(api.ChangeJSON) error) error {
+		for _, c := range changes {
+			if err := yield(c); err != nil {
+				return err
+			}
 		}
-		store := api.ChangeJSON{Path: gitread.ObjectStore(c.Path), Change: c.Change}
-		p.printf("%s: %s\n", nameStatus(p, store), count(int64(files), "object file", "object files"))
+		return nil
 	}
-}
-
-// objectFiles returns how many changes a list begins with that add object files to a
-// git repository, or that remove some, and how many of them are no directories.
-func objectFiles(changes []api.ChangeJSON) (all, files int) {
-	first := changes[0]
-	store := gitread.ObjectStore(first.Path)
-	if store == "" || first.Change != "added" && first.Change != "deleted" {
-		return 0, 0
-	}
-	for _, c := range changes {
-		if c.Change != first.Change || gitread.ObjectStore(c.Path) != store {
-			break
+	of := func(c api.ChangeJSON) patch.Objects {
+		if c.Type != "file" && c.Type != "directory" {
+			return patch.Objects{}
 		}
-		all++
-		if c.Type == "file" {
-			files++
-		}
+		return patch.NewObjects(c.Path, tree.ChangeKind(c.Change), c.Type == "directory")
 	}
-	return all, files
+	_ = patch.FoldObjects(each, of, func(c api.ChangeJSON) error { // nothing here fails
+		p.printf("%s\n", nameStatus(p, c))
+		return nil
+	}, func(o patch.Objects) {
+		line := nameStatus(p, api.ChangeJSON{Path: o.Store, Change: string(o.Kind)})
+		p.printf("%s: %s\n", line, count(int64(o.Files), "object file", "object files"))
+	})
 }
 
 // nameStatus returns one change on one line, as diff --name-status shows it.

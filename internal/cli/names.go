@@ -43,7 +43,10 @@ func orCheckpoint(cmd *cobra.Command, name string, err error) error {
 		return err
 	}
 	missing := *e
-	missing.Hint += "; for a checkpoint of this directory's cell give --checkpoint " + quote.Arg(name)
+	if missing.Hint != "" {
+		missing.Hint += "; "
+	}
+	missing.Hint += "for a checkpoint of this directory's cell give --checkpoint " + quote.Arg(name)
 	return &missing
 }
 

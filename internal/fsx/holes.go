@@ -38,10 +38,14 @@ var ErrExtents = errors.New("malformed list of the parts of a sparse file")
 var ErrManyExtents = errors.New("more than " + strconv.Itoa(MaxExtents) + " parts with large holes between them")
 
 // Extents returns the parts of a file that hold data, in order, and at most
-// MaxExtents of them: small holes count as data where there would be more. What
-// comes at or after size is left out.
+// MaxExtents of them: small holes count as data where there would be more, and in a
+// small file. What comes at or after size is left out.
 func Extents(ctx context.Context, f *os.File, size int64) ([]Extent, error) {
 	defer runtime.KeepAlive(f)
+	if 0 < size && size <= smallFile {
+		return []Extent{{Len: size}}, nil
+	}
+	settleHoles(int(f.Fd()))
 	var list []Extent
 	fill := int64(holeBlock)
 	for at := int64(0); at < size; {

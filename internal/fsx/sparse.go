@@ -31,7 +31,7 @@ type Sink interface {
 }
 
 // ReadSparse writes the whole of a file to a sink, whatever the file's offset, and
-// returns the size. Holes are not read. It ends when ctx does.
+// returns the size. Holes of large files are not read. It ends when ctx does.
 func ReadSparse(ctx context.Context, src *os.File, to Sink) (int64, error) {
 	c := copier{ctx: ctx, dst: -1, src: int(src.Fd()), h: to}
 	n, err := c.read()
@@ -107,15 +107,23 @@ func (c *copier) read() (int64, error) {
 	if st.Size <= smallFile {
 		return c.small()
 	}
-	// Data that is not yet written to disk could be taken for a hole, too.
-	_ = unix.SyncFileRange(c.src, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	settleHoles(c.src)
 	return c.sparse()
+}
+
+// settleHoles has the data of a file written to disk: while that happens, some kernels
+// report data as a hole. Where it fails, holes are found as well as the kernel can.
+func settleHoles(fd int) {
+	_ = unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 }
 
 // small copies a small file. Blocks of zeros become holes.
 func (c *copier) small() (int64, error) {
 	at := int64(0)
 	for {
+		if err := c.ctx.Err(); err != nil {
+			return at, err
+		}
 		buf := c.buffer(copyBuffer)
 		n, err := pread(c.src, buf, at)
 		if err != nil || n == 0 {

@@ -160,8 +160,8 @@ func TestObjectStore(t *testing.T) {
 	loose := strings.Repeat("1", 38)
 	hash := "0a" + loose
 	for name, want := range map[string]string{
-		".git/objects/0a":                                    ".git/objects",
-		".git/objects/pack":                                  ".git/objects",
+		".git/objects/0a/":                                   ".git/objects",
+		".git/objects/pack/":                                 ".git/objects",
 		".git/objects/0a/" + loose:                           ".git/objects",
 		".git/objects/0a/" + strings.Repeat("f", 62):         ".git/objects",
 		"sub/.git/objects/pack/pack-" + hash + ".idx":        "sub/.git/objects",
@@ -173,11 +173,14 @@ func TestObjectStore(t *testing.T) {
 		".git/objects/pack/pack-" + hash + ".sh":             "",
 		".git/objects/pack/pack-" + hash + ".idx/x":          "",
 		".git/objects/pack/" + hash + ".idx":                 "",
+		".git/objects/0a":                                    "",
+		".git/objects/0a/" + loose + "/":                     "",
 		".git/objects/info/alternates":                       "",
 		"objects/0a/" + loose:                                "",
 	} {
-		if got := gitread.ObjectStore(name); got != want {
-			t.Errorf("ObjectStore(%q) = %q, want %q", name, got, want)
+		dir := strings.HasSuffix(name, "/")
+		if got := gitread.ObjectStore(strings.TrimSuffix(name, "/"), dir); got != want {
+			t.Errorf("ObjectStore(%q, %v) = %q, want %q", name, dir, got, want)
 		}
 	}
 }

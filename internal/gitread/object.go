@@ -409,20 +409,25 @@ func RepoOfObject(name string) string {
 }
 
 // ObjectStore returns the object store of a repository if a path has the name of an
-// object, of a pack or its index, or of the directory that they are in. Of other paths
-// it returns "".
-func ObjectStore(name string) string {
+// object, of a pack or its index, or, for a directory, of one that they are in. Of other
+// paths it returns "".
+func ObjectStore(name string, dir bool) string {
 	repo := RepoOfObject(name)
 	if repo == "" {
 		return ""
 	}
 	store := repo + "/objects"
-	dir, file, inside := strings.Cut(strings.TrimPrefix(name, store+"/"), "/")
-	switch {
-	case !inside, dir != "pack" && isHash(dir+file), dir == "pack" && isPack(file):
-		return store
+	in, file, inside := strings.Cut(strings.TrimPrefix(name, store+"/"), "/")
+	known := dir && !inside
+	if !dir && in == "pack" {
+		known = isPack(file)
+	} else if !dir {
+		known = isHash(in + file)
 	}
-	return ""
+	if !known {
+		return ""
+	}
+	return store
 }
 
 // isPack reports whether a file of the directory of packs has a name that git gives.

@@ -82,12 +82,12 @@ func (p *printer) all(each func(func(tree.Change) error) error) error {
 	case Stat:
 		return p.stat(each)
 	case Patch:
-		return withObjects(each, func(c *tree.Change) error {
-			if err := p.patch(c); err != nil {
+		return FoldObjects(each, objectsOf, func(c tree.Change) error {
+			if err := p.patch(&c); err != nil {
 				return err
 			}
 			return p.flush() // the reader is gone
-		}, func(o objects) { p.line(bold, "%s in %s", o, o.name()) })
+		}, func(o Objects) { p.line(bold, "%s in %s", o, o.Name()) })
 	}
 	return fmt.Errorf("write diff: unknown mode %d", p.opt.Mode)
 }

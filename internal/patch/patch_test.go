@@ -132,6 +132,7 @@ func gitObjects(c contents) []tree.Change {
 		added(".git/objects/03/"+a, 0o755),
 		c.modified(".git/objects/04/"+a, "\x78\x01", "\x78\x02"),
 		added(".git/objects/pack/pack-"+"01"+a+".idx", 0o444), added(".git/objects/pack/pack-"+"01"+a+".pack", 0o444),
+		dir("empty/.git/objects/pack"),
 		dir("sub/.git/objects/02"), added("sub/.git/objects/02/"+a, 0o444),
 	}
 }

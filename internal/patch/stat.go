@@ -34,11 +34,11 @@ func (p *printer) stat(each func(func(tree.Change) error) error) error {
 		added += l.added
 		removed += l.removed
 	}
-	err := withObjects(each, func(c *tree.Change) error {
-		l, err := p.statOf(c)
+	err := FoldObjects(each, objectsOf, func(c tree.Change) error {
+		l, err := p.statOf(&c)
 		put(l, 1)
 		return err
-	}, func(o objects) { put(statLine{name: o.name(), note: o.String()}, o.entries) })
+	}, func(o Objects) { put(statLine{name: o.Name(), note: o.String()}, o.Entries) })
 	if err != nil {
 		return err
 	}
