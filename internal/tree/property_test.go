@@ -120,6 +120,17 @@ func (m model) move(t *rapid.T, dir, layer string) {
 	m.remove(dir)
 }
 
+// keep leaves what is in the end as it was in its old layer: it may have been moved away,
+// and an equal entry to its place.
+func (m model) keep(was model) {
+	for p, e := range m {
+		if old, ok := was[p]; ok && sameIdentity(&old, &e) {
+			e.Layer = old.Layer
+			m[p] = e
+		}
+	}
+}
+
 // someLinks groups files of the model that have equal contents.
 func someLinks(m model) Links {
 	groups := make(map[Hash][]string)
@@ -150,6 +161,7 @@ func TestHistory(t *testing.T) {
 			was, old := maps.Clone(is), tr
 			layer := fmt.Sprintf("layer-%d", i+1)
 			mutate(t, is, layer)
+			is.keep(was)
 			l := someLinks(is)
 			w := s.writer(t, layer)
 			tr = s.finish(t, w, seal(t, w, old, was, is), l)
