@@ -17,10 +17,15 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// slowPage is the processor time that no page may take, the browser's side included. The
-// target is 300 ms; the limit leaves room for a slow machine. The log has what was
-// measured.
-const slowPage = 3 * time.Second
+// Limits of one page. The log has what was measured.
+const (
+	// slowPage is of the processor time of the test's process, which is both the daemon
+	// and the reader. The target is 300 ms; the limit leaves room for a slow machine.
+	slowPage = 3 * time.Second
+	// stuckPage is of the time by the clock, for a page that waits and does not work. Other
+	// load may make every page many times slower.
+	stuckPage = time.Minute
+)
 
 // TestBrowserLarge: pages about a lot answer soon, and do not keep it in memory.
 // FORKCELL_TEST_RUNS sets the number of runs; 10,000 take minutes.
@@ -39,19 +44,20 @@ func TestBrowserLarge(t *testing.T) {
 		"/ui/events?action=denied", "/ui/events?class=http_activity", "/ui/events", "/ui/events?cell=busy", "/ui/compare?cell=demo", "/ui/compare?cell=demo&from=base", "/ui/receipts", "/ui/policy",
 	} {
 		var first time.Duration
-		best, before := time.Hour, heap()
+		best, wall, before := time.Hour, time.Hour, heap()
 		for i := range 3 {
-			begin := processorTime(t)
+			start, begin := time.Now(), processorTime(t)
 			r.get(http.StatusOK, at)
 			took := processorTime(t) - begin
+			wall = min(wall, time.Since(start))
 			if best = min(best, took); i == 0 {
 				first = took
 			}
 		}
 		grown := int64(heap()) - int64(before)
-		t.Logf("%-70s first %8s best %8s %7d KiB page, heap %+d KiB", at, first.Round(time.Millisecond), best.Round(time.Millisecond), len(r.page)>>10, grown>>10)
-		if best > slowPage {
-			t.Errorf("%s takes %s", at, best)
+		t.Logf("%-70s first %8s best %8s clock %8s %7d KiB page, heap %+d KiB", at, first.Round(time.Millisecond), best.Round(time.Millisecond), wall.Round(time.Millisecond), len(r.page)>>10, grown>>10)
+		if best > slowPage || wall > stuckPage {
+			t.Errorf("%s takes %s of the processor, %s by the clock", at, best, wall)
 		}
 		if grown > 32<<20 {
 			t.Errorf("%s keeps %d MiB", at, grown>>20)

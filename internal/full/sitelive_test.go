@@ -2,14 +2,20 @@ package full_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
+
+// followLimit is how long the live updates of a test may take: the test fails, and does
+// not wait for the limit of its package.
+const followLimit = 3 * time.Minute
 
 // follow opens the live updates at an address. Each call of the function that it
 // returns waits for the next state.
@@ -18,7 +24,9 @@ func (r *reviewer) follow(at string) func() string { return r.followKind(at, "st
 // followKind is follow for events of a kind.
 func (r *reviewer) followKind(at, kind string) func() string {
 	r.Helper()
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.base+at, nil)
+	ctx, cancel := context.WithTimeout(r.Context(), followLimit)
+	r.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+at, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
