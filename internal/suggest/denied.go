@@ -13,10 +13,11 @@ import (
 
 // denied has the fields of an event about something that was denied.
 type denied struct {
-	Class   event.Class `json:"class_uid"`
-	Reason  string      `json:"status_detail"`
-	Message string      `json:"message"`
-	Actor   struct {
+	Class    event.Class `json:"class_uid"`
+	Activity int         `json:"activity_id"`
+	Reason   string      `json:"status_detail"`
+	Message  string      `json:"message"`
+	Actor    struct {
 		Process struct {
 			File struct {
 				Path string `json:"path"`
@@ -108,13 +109,12 @@ func Unanswered(events iter.Seq2[event.Record, error]) *api.UnansweredNetwork {
 		}
 		var what struct {
 			denied
-			Activity event.NetworkStep `json:"activity_id"`
-			Alert    bool              `json:"is_alert"`
+			Alert bool `json:"is_alert"`
 		}
 		if json.Unmarshal(rec.Raw, &what) != nil || what.Reason == "" || what.Alert {
 			continue // the reason of an alert is the rule's, not the upstream's
 		}
-		if what.Class != event.HTTPActivity && (what.Class != event.NetworkActivity || what.Activity != event.Failed) {
+		if what.Class != event.HTTPActivity && (what.Class != event.NetworkActivity || what.Activity != int(event.Failed)) {
 			continue
 		}
 		if u == nil {

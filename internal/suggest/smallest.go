@@ -17,10 +17,18 @@ func Smallest(rec event.Record) string {
 		return ""
 	}
 	switch d.Class {
-	case event.NetworkActivity, event.HTTPActivity:
+	case event.NetworkActivity:
+		if d.Activity != int(event.Refused) {
+			return "" // the message of a connection that was cut says how it was inspected
+		}
 		return d.Message // who denied it knows the rules that it came by
+	case event.HTTPActivity:
+		if strings.HasPrefix(d.Reason, "credential: ") {
+			return "" // the message says what to do on the host
+		}
+		return d.Message
 	case event.DNSActivity:
-		if !strings.HasPrefix(d.Reason, noName) {
+		if !strings.HasPrefix(d.Reason, noName) || isService(d.Query.Host) {
 			return ""
 		}
 		// Where the program would have connected to is not known. HTTPS is most likely.

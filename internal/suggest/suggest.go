@@ -218,8 +218,7 @@ func listable(why string) netip.Addr {
 // the program would have connected to: the text of the attempt says what is assumed.
 func (b *builder) addLookup(d denied) {
 	host := d.Query.Host
-	// A name such as _http._tcp.a.example finds a service; no program connects to it.
-	if strings.HasSuffix(host, ".arpa") || strings.HasPrefix(host, "_") || slices.ContainsFunc(b.policy.Network, func(n policy.NetworkPolicy) bool {
+	if isService(host) || slices.ContainsFunc(b.policy.Network, func(n policy.NetworkPolicy) bool {
 		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Host.Match(host) })
 	}) {
 		return
@@ -236,6 +235,12 @@ func (b *builder) addLookup(d denied) {
 		}
 		b.addAttempt(a)
 	}
+}
+
+// isService reports whether a name is not one of a host: one such as
+// _http._tcp.a.example finds a service, and no program connects to it.
+func isService(name string) bool {
+	return strings.HasSuffix(name, ".arpa") || strings.HasPrefix(name, "_")
 }
 
 // addCommandHosts takes the hosts of the URLs on command lines, for a run whose
