@@ -282,6 +282,10 @@ func TestSiteStory(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(d.source, "hello.txt")); err != nil || string(text) != "hello\n" {
 		t.Fatalf("hello.txt after undo: %q %v", text, err)
 	}
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has(`href="/ui/runs/` + run + `/receipt">Verify</a>`)
+	r.get(http.StatusOK, "/ui/runs/"+run+"/receipt")
+	r.has("The signature holds.", "Verify everything")
 	r.get(http.StatusOK, "/ui/runs/"+run+"/receipt?verify=yes")
 	r.has("verified", "workspace root")
 	r.get(http.StatusOK, "/ui/runs/"+run+"/bundle")

@@ -1,6 +1,7 @@
 package full_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -101,4 +102,29 @@ func TestSiteFreed(t *testing.T) {
 	r.lacks("No file changed")
 	r.get(http.StatusOK, "/ui/cells/demo")
 	r.has("files freed")
+}
+
+// TestSiteChangedReceipt: the page of a receipt that was altered says so at once.
+func TestSiteChangedReceipt(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "true")
+	files, err := filepath.Glob(filepath.Join(d.home, "log", "*", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/runs/"+run+"/receipt")
+	r.has("The signature holds.", "What was signed")
+	for _, name := range files {
+		if err := errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("{}"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []string{"/receipt", "/receipt?verify=yes"} {
+		r.get(http.StatusOK, "/ui/runs/"+run+at)
+		r.has("It does not hold.")
+		r.lacks("The signature holds.")
+	}
 }

@@ -84,3 +84,25 @@ func TestSiteUnapplied(t *testing.T) {
 	r.get(http.StatusOK, "/ui/cells/demo")
 	r.has("<p>1000 changes or more", waits)
 }
+
+// TestSiteFindReceipt: the search for receipts takes the name of a cell, also of one that
+// begins like an id, and the ids of runs and receipts.
+func TestSiteFindReceipt(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	r := newReviewer(d)
+	for _, name := range []string{"demo", "run_tests", "rcpt_tests"} {
+		d.cell(name)
+		run := d.ran(name, "echo in-"+name)
+		r.get(http.StatusOK, "/ui/receipts?q="+name)
+		r.has("<h1>Receipts</h1>", "in-"+name)
+		var info api.RunInfo
+		d.want(http.StatusOK, &info, "GET", "/v1/runs/"+run, nil)
+		for _, id := range []string{run, info.ReceiptID} {
+			r.get(http.StatusOK, "/ui/receipts?q="+id)
+			r.has("What was signed", info.ReceiptID)
+		}
+	}
+	r.get(http.StatusNotFound, "/ui/receipts?q=run_other")
+	r.get(http.StatusNotFound, "/ui/receipts?q=rcpt_other")
+}

@@ -28,6 +28,7 @@ type eventLine struct {
 	// denied, "" if there is none.
 	Smallest string
 
+	class   event.Class
 	network bool
 	state   string
 }
@@ -36,7 +37,14 @@ type eventLine struct {
 func (l eventLine) Denied() bool { return l.Action == string(event.ActionDenied) }
 
 // Suggestible reports whether a policy can be made that allows what was denied.
-func (l eventLine) Suggestible() bool { return l.Denied() && l.network }
+func (l eventLine) Suggestible() bool {
+	switch l.class {
+	case event.NetworkActivity, event.HTTPActivity, event.DNSActivity:
+		return l.Denied() && l.network
+	default: // no policy has rules for requests to the ssh agent
+		return false
+	}
+}
 
 // ocsf has the fields of an event that a page shows.
 type ocsf struct {
@@ -84,7 +92,7 @@ type ocsf struct {
 
 // newEventLine reads an event. Its text was escaped when it was recorded.
 func newEventLine(rec event.Record) eventLine {
-	l := eventLine{Time: rec.Time, Class: rec.Class.String(), Action: string(rec.Action), Count: rec.Count, Cell: rec.Cell, Run: rec.Run, Smallest: suggest.Smallest(rec)}
+	l := eventLine{Time: rec.Time, Class: rec.Class.String(), class: rec.Class, Action: string(rec.Action), Count: rec.Count, Cell: rec.Cell, Run: rec.Run, Smallest: suggest.Smallest(rec)}
 	var o ocsf
 	if json.Unmarshal(rec.Raw, &o) != nil {
 		l.Message = "this event cannot be read"
@@ -93,7 +101,7 @@ func newEventLine(rec event.Record) eventLine {
 	if o.Message == l.Smallest {
 		o.Message = "" // it has a place of its own
 	}
-	l.Message, l.state = o.message(), o.State
+	l.Message, l.state = o.message(rec.Class), o.State
 	if o.Rule != nil {
 		l.Rule = o.Rule.Name
 	}
@@ -108,7 +116,7 @@ func newEventLine(rec event.Record) eventLine {
 }
 
 // message says what happened, and why.
-func (o ocsf) message() (text string) {
+func (o ocsf) message(class event.Class) (text string) {
 	switch {
 	case o.Finding != nil:
 		text = o.Finding.Title + suffix(o.Finding.Desc)
@@ -118,8 +126,10 @@ func (o ocsf) message() (text string) {
 		text = cmp.Or(o.Message, "name asked for")
 	case o.ExitCode != nil && o.Process != nil:
 		text = fmt.Sprintf("%s, exit code %d", o.Message, *o.ExitCode)
-	default:
+	case class == event.NetworkActivity:
 		text = cmp.Or(o.Message, steps[o.Activity], o.Activity)
+	default:
+		text = cmp.Or(o.Message, o.Activity)
 	}
 	return text + suffix(o.Detail)
 }

@@ -22,8 +22,12 @@ func TestEventLine(t *testing.T) {
 			event.HTTPActivity, "PUT /x: request: no rule", "a.example:443", "access: full", true,
 		},
 		{
-			"connection", `{"class_uid":4001,"activity_name":"Refuse","message":"network_policies: {}","status_detail":"endpoint: no rule","dst_endpoint":{"ip":"2001:db8::1","port":22}}`,
+			"connection", `{"class_uid":4001,"activity_id":5,"activity_name":"Refuse","message":"network_policies: {}","status_detail":"endpoint: no rule","dst_endpoint":{"ip":"2001:db8::1","port":22}}`,
 			event.NetworkActivity, "connection refused: endpoint: no rule", "[2001:db8::1]:22", "network_policies: {}", true,
+		},
+		{
+			"ssh agent", `{"class_uid":4007,"activity_id":5,"activity_name":"Refuse","status_detail":"the agent holds no such key","dst_endpoint":{"hostname":"a.example","port":22}}`,
+			event.SSHActivity, "Refuse: the agent holds no such key", "a.example:22", "", false,
 		},
 		{
 			"system call", `{"class_uid":2004,"activity_name":"Create","status_detail":"it is in the deny set","firewall_rule":{"name":"seccomp: mount"},"finding_info":{"title":"the system call mount was denied","desc":"it gave EPERM"}}`,

@@ -15,7 +15,8 @@ const (
 	// eventsShare is how much longer than a look the time until the next one is: a long
 	// journal is read whole.
 	eventsShare = 20
-	// eventsFollowed is of how many cells at work a page follows the events.
+	// eventsFollowed is of how many cells at work a page follows the events. A paused
+	// cell is not at work.
 	eventsFollowed = 5
 )
 
@@ -43,15 +44,18 @@ func (w *eventWatch) look(ctx context.Context, e Engine, cells []api.CellInfo) s
 	var b strings.Builder
 	room := eventsFollowed
 	for _, c := range cells {
-		if !(cellLine{CellInfo: c}).isLive() || c.State == api.StateUnfinished || room == 0 {
+		if room == 0 {
+			break
+		}
+		if !(cellLine{CellInfo: c}).isLive() || c.State == api.StateUnfinished || c.State == api.StatePaused {
 			continue
 		}
-		room--
 		// What cannot be read does not end the updates: the page says so.
 		runs, _, err := e.RecentRuns(ctx, c.Cell, 0, 1)
 		if err != nil || len(runs) == 0 || runs[0].FinishedAt != nil {
 			continue
 		}
+		room--
 		_ = e.Events(ctx, api.EventQuery{Run: runs[0].RunID, Limit: 1}, func(rec event.Record) error {
 			b.Write(rec.Raw)
 			return nil

@@ -170,17 +170,12 @@ type receiptsBody struct {
 func (q *request) receiptsPage() error {
 	v := q.URL.Query()
 	body := receiptsBody{Search: strings.TrimSpace(v.Get("q")), Cell: v.Get("cell")}
-	if strings.HasPrefix(body.Search, "rcpt_") {
-		doc, err := q.engine.Receipt(q.Context(), body.Search, "", false)
-		if err == nil && !q.visit.Sees(doc.Info.Cell) {
-			err = api.Missing("receipt", body.Search, "")
-		}
-		if err != nil {
-			return err
-		}
-		return q.goTo(path("runs", doc.Info.RunID, "receipt"))
-	}
-	if strings.HasPrefix(body.Search, "run_") {
+	isRun, isReceipt := strings.HasPrefix(body.Search, "run_"), strings.HasPrefix(body.Search, "rcpt_")
+	switch {
+	case (isRun || isReceipt) && q.hasCell(body.Search): // the names of cells may begin so
+	case isReceipt:
+		return q.findReceipt(body.Search)
+	case isRun:
 		return q.goTo(path("runs", body.Search, "receipt"))
 	}
 	if body.Search != "" && body.Cell == "" {
@@ -202,6 +197,27 @@ func (q *request) receiptsPage() error {
 	return q.show("receipts", frame{Title: "Receipts", Nav: "receipts", Body: body})
 }
 
+// hasCell reports whether there is a cell of this name that the visitor may know of.
+func (q *request) hasCell(name string) bool {
+	if !q.visit.Sees(name) {
+		return false
+	}
+	_, _, err := q.engine.RecentRuns(q.Context(), name, 0, 1)
+	return err == nil
+}
+
+// findReceipt goes to the page of a receipt.
+func (q *request) findReceipt(id string) error {
+	doc, err := q.engine.Receipt(q.Context(), id, "", false)
+	if err == nil && !q.visit.Sees(doc.Info.Cell) {
+		err = api.Missing("receipt", id, "")
+	}
+	if err != nil {
+		return err
+	}
+	return q.goTo(path("runs", doc.Info.RunID, "receipt"))
+}
+
 // receiptBody is the page of one receipt.
 type receiptBody struct {
 	Run    *api.RunInfo
@@ -210,7 +226,8 @@ type receiptBody struct {
 }
 
 // receiptPage shows what a receipt says, whose signature holds, and verifies on request
-// everything that it binds: the files of a state are read for it.
+// everything that it binds: the files of a state are read for it. If the signature does
+// not hold, the page names everything that does not.
 func (q *request) receiptPage() error {
 	info, err := q.run()
 	if err != nil {
@@ -220,19 +237,19 @@ func (q *request) receiptPage() error {
 		return api.Missing("receipt", info.RunID, "the run has not ended")
 	}
 	body := receiptBody{Run: info}
-	if q.URL.Query().Get("verify") != "" {
+	doc, damage := q.engine.Receipt(q.Context(), info.ReceiptID, "", false)
+	if damage == nil {
+		body.JSON = strings.Split(string(doc.JSON), "\n")
+	}
+	if damage != nil || q.URL.Query().Get("verify") != "" {
 		res, err := q.engine.VerifyReceipts(q.Context(), api.ReceiptVerifyRequest{Receipt: info.ReceiptID})
-		if res == nil {
+		switch {
+		case res == nil:
 			return err
+		case res.OK && damage != nil:
+			return damage
 		}
 		body.Result = res
-	}
-	doc, err := q.engine.Receipt(q.Context(), info.ReceiptID, "", false)
-	switch {
-	case err == nil:
-		body.JSON = strings.Split(string(doc.JSON), "\n")
-	case body.Result == nil:
-		return err
 	}
 	return q.show("receipt", frame{Title: "Receipt", Nav: "receipts", Body: body})
 }
