@@ -53,14 +53,14 @@ func newExecutor(c *protocol.Conn, off protocol.Without, template bool, b *broke
 // serve executes orders until the cell ends.
 func (e *executor) serve() {
 	if e.broker != nil {
-		runtime.GOMAXPROCS(running)
+		moreThreads()
 		go e.broker.serve()
 	}
 	// The order of a run is there already. It is not read by another thread, which would
 	// have to be started before the command.
 	o := e.readOrder()
 	if o.Exec == nil || !o.Exec.Last {
-		runtime.GOMAXPROCS(running)
+		moreThreads()
 	}
 	e.do(o)
 	for o := range e.orders {
@@ -88,8 +88,17 @@ func (e *executor) do(o *protocol.Order) {
 
 // running is how many threads run at the same time in a cell that carries out more
 // than one order: a command that starts must not wait for the thread that reads the
-// next order, or for the one that reaps. The init of a run has one, as it was started.
+// next order, or for the one that reaps. The init of a run without a limit of processes
+// has one, as it was started.
 const running = 2
+
+// moreThreads is for an init, which is started with one. The first process of a guest,
+// which also carries streams, may have more already, and keeps them.
+func moreThreads() {
+	if runtime.GOMAXPROCS(0) < running {
+		runtime.GOMAXPROCS(running)
+	}
+}
 
 // keepThreads makes the runtime start all threads that it will need, while there is
 // room for them; it keeps those that have nothing to do. Later the commands of the
