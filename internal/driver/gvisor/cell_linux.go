@@ -33,7 +33,6 @@ type Cell struct {
 	// ended, and done when nothing is read from it any more.
 	built       chan protocol.Report
 	ended, done chan struct{}
-	patience    time.Duration // answerTime; tests have less
 
 	saving    sync.Mutex // one at a time
 	leftover  error      // why what was saved is still in the cell; saving guards it
@@ -43,6 +42,8 @@ type Cell struct {
 	lastID    uint32
 	commands  map[uint32]*execution
 	asked     map[uint32]chan []byte
+	pause     pause
+	drops     drops
 }
 
 var _ driver.Cell = (*Cell)(nil)
@@ -54,8 +55,7 @@ func newCell(outer driver.Cell, p *plan) *Cell {
 	c := &Cell{
 		outer: outer, plan: p, controls: p.controls(outer.Controls()),
 		conn: frames.New(output, input, frames.MaxToHost), input: input, output: output,
-		patience: answerTime,
-		built:    make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
+		built: make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
 		commands: map[uint32]*execution{}, asked: map[uint32]chan []byte{},
 	}
 	go func() {
@@ -136,19 +136,6 @@ func (c *Cell) heard(f frames.Frame) error {
 	return e.stream(f)
 }
 
-// unattended is said about a stream of a command that nobody attends: its output is
-// dropped. In a restored guest those are the commands of the one that was saved.
-func (c *Cell) unattended(f frames.Frame) error {
-	if f.Kind != frames.Data {
-		return nil
-	}
-	// Not on this goroutine, which reads the answers that writing may wait for.
-	go func() {
-		_ = c.conn.Write(frames.Frame{Kind: frames.Taken, ID: f.ID, Stream: f.Stream, Data: frames.Number(uint32(len(f.Data)))})
-	}()
-	return nil
-}
-
 // reported hands a report to whom it is about.
 func (c *Cell) reported(r protocol.Report) error {
 	if r.Exec == 0 {
@@ -188,65 +175,6 @@ func (c *Cell) failPending(err error) {
 	clear(c.asked)
 }
 
-// answerTime bounds the wait for an answer of the guest. One whose first process was
-// stopped by its own commands never answers.
-const answerTime = time.Minute
-
-var errSilent = errors.New("the guest does not answer")
-
-// question returns the number of a new question, and where its answer comes.
-func (c *Cell) question() (uint32, chan []byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lost != nil {
-		return 0, nil, driver.ErrEnded
-	}
-	c.lastID++
-	answer := make(chan []byte, 1)
-	c.asked[c.lastID] = answer
-	return c.lastID, answer, nil
-}
-
-// await waits for the answer to a question, at most for a time.
-func (c *Cell) await(ctx context.Context, id uint32, answer <-chan []byte, sent <-chan error, limit time.Duration) ([]byte, error) {
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	for {
-		var err error
-		select {
-		case err = <-sent:
-			if sent = nil; err == nil {
-				continue
-			}
-		case data, ok := <-answer:
-			if !ok {
-				return nil, driver.ErrEnded
-			}
-			return data, nil
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-late.C:
-			err = errSilent
-		}
-		c.mu.Lock()
-		delete(c.asked, id)
-		c.mu.Unlock()
-		return nil, err
-	}
-}
-
-// ask asks a question of the guest. A guest that does not read holds the goroutine that
-// asks until the cell ends, but not the caller.
-func (c *Cell) ask(ctx context.Context, kind frames.Kind, data []byte, limit time.Duration) ([]byte, error) {
-	id, answer, err := c.question()
-	if err != nil {
-		return nil, err
-	}
-	sent := make(chan error, 1)
-	go func() { sent <- c.conn.Write(frames.Frame{Kind: kind, ID: id, Data: data}) }()
-	return c.await(ctx, id, answer, sent, limit)
-}
-
 // Controls implements driver.Cell.
 func (c *Cell) Controls() driver.Controls { return c.controls }
 
@@ -269,7 +197,7 @@ func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio)
 
 // Processes implements driver.Cell. They have no number on the host.
 func (c *Cell) Processes() ([]driver.Process, error) {
-	data, err := c.ask(context.Background(), frames.List, nil, c.patience)
+	data, err := c.ask(context.Background(), frames.List, nil, answerTime)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -288,9 +216,15 @@ func (c *Cell) Processes() ([]driver.Process, error) {
 	return list, nil
 }
 
-// Terminate implements driver.Cell.
+// Terminate implements driver.Cell. It does not wait for a guest that is being saved: who
+// stops a cell need not.
 func (c *Cell) Terminate(limit time.Duration) (bool, error) {
-	data, err := c.ask(context.Background(), frames.Terminate, frames.Number(uint32(limit.Milliseconds())), limit+c.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limit+answerTime)
+	defer cancel()
+	data, err := c.ask(ctx, frames.Terminate, frames.Number(uint32(limit.Milliseconds())), limit+answerTime)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errSilent
+	}
 	if err != nil {
 		return false, fmt.Errorf("terminate: %w", err)
 	}

@@ -29,6 +29,7 @@ type execution struct {
 	stdio   driver.Stdio
 	last    bool // the cell ends with it
 	ordered time.Time
+	sent    chan error // gets how sending the order went
 	// reports gets what the guest says about the command. It is closed when the guest
 	// is gone.
 	reports chan protocol.Report
@@ -37,9 +38,13 @@ type execution struct {
 	copied  sync.WaitGroup
 }
 
-// order asks the guest for a command and does not wait.
+// order asks the guest for a command and does not wait. A guest that does not read holds
+// the goroutine that asks until the cell ends.
 func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execution, error) {
-	e := &execution{cell: c, command: cmd, stdio: stdio, last: last, ordered: time.Now(), reports: make(chan protocol.Report, 2)}
+	e := &execution{
+		cell: c, command: cmd, stdio: stdio, last: last, ordered: time.Now(),
+		sent: make(chan error, 1), reports: make(chan protocol.Report, 2),
+	}
 	c.mu.Lock()
 	if c.lost != nil {
 		c.mu.Unlock()
@@ -54,14 +59,11 @@ func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execut
 	e.input = frames.NewSender(c.conn, e.id, frames.In)
 	c.commands[e.id] = e
 	c.mu.Unlock()
-	err := c.say(&protocol.Order{Exec: &protocol.ExecOrder{
+	order := &protocol.Order{Exec: &protocol.ExecOrder{
 		ID: int(e.id), Args: protocol.Bytes(cmd.Args), Env: protocol.Bytes(cmd.Env), Workdir: []byte(cmd.Workdir),
 		TTY: cmd.TTY, Rows: cmd.Size.Rows, Cols: cmd.Size.Cols, Stdin: stdio.In != nil,
-	}})
-	if err != nil {
-		e.remove()
-		return nil, fault.At("send command", err)
-	}
+	}}
+	go func() { e.sent <- c.say(order) }()
 	return e, nil
 }
 
@@ -108,13 +110,35 @@ func (e *execution) stream(f frames.Frame) error {
 	return frames.ErrMalformed
 }
 
-// awaitStarted waits until the command has been executed.
+// awaitStarted waits until the command has been executed, at most for a time.
 func (e *execution) awaitStarted(ctx context.Context) error {
-	if e.last {
-		stop := context.AfterFunc(ctx, func() { e.kill() })
-		defer stop()
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	for {
+		select {
+		case err := <-e.sent:
+			if err != nil {
+				e.remove()
+				return fault.At("send command", err)
+			}
+		case r, ok := <-e.reports:
+			return e.started(ctx, r, ok)
+		case <-ctx.Done():
+			go e.abandon()
+			return fault.At("start", ctx.Err())
+		case <-late.C:
+			if more := e.cell.moreTime(answerTime); more > 0 {
+				late.Reset(more)
+				continue
+			}
+			go e.abandon()
+			return fault.At("start", errSilent)
+		}
 	}
-	r, ok := <-e.reports
+}
+
+// started does what the first report about the command says.
+func (e *execution) started(ctx context.Context, r protocol.Report, ok bool) error {
 	switch {
 	case ctx.Err() != nil && e.last:
 		e.remove()
@@ -131,6 +155,20 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	return nil
 }
 
+// abandon ends a command that nobody waits for any more, should the guest start it after
+// all.
+func (e *execution) abandon() {
+	e.eachOutput((*frames.Receiver).End)
+	for r := range e.reports {
+		if r.Kind != protocol.Started {
+			break
+		}
+		e.signal(unix.SIGKILL)
+		e.tellOutputs(frames.Stop)
+	}
+	e.remove()
+}
+
 // kill ends the command: with the whole cell, or only its process group. When the channel
 // is ready, nothing more is expected from the guest.
 func (e *execution) kill() <-chan time.Time {
@@ -139,7 +177,7 @@ func (e *execution) kill() <-chan time.Time {
 		return nil
 	}
 	go e.signal(unix.SIGKILL)
-	return time.After(e.cell.patience)
+	return time.After(answerTime)
 }
 
 func (e *execution) signal(sig unix.Signal) {
@@ -157,7 +195,10 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 		defer t.Stop()
 		limit = t.C
 	}
-	cancelled, signals, resize := ctx.Done(), e.stdio.Signals, e.stdio.Resize
+	ended := make(chan struct{})
+	defer close(ended)
+	go e.forward(ended)
+	cancelled := ctx.Done()
 	var silent <-chan time.Time // the guest does not say that a killed command has ended
 	for {
 		select {
@@ -172,6 +213,26 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 			e.finish()
 			settle(out, false, e.last, 0)
 			return
+		case r, natural := <-e.reports:
+			out.CommandTook = time.Since(begin)
+			if natural {
+				out.CommandTook = r.CommandTook(time.Since(e.ordered))
+			}
+			e.finish()
+			settle(out, natural, e.last, unix.WaitStatus(r.Status))
+			return
+		}
+	}
+}
+
+// forward hands signals and sizes of the terminal to the guest, until the command has
+// ended. A guest that does not read holds it, and those that follow wait with the caller.
+func (e *execution) forward(ended <-chan struct{}) {
+	signals, resize := e.stdio.Signals, e.stdio.Resize
+	for {
+		select {
+		case <-ended:
+			return
 		case sig, open := <-signals:
 			if !open {
 				signals = nil
@@ -184,14 +245,6 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 			} else {
 				e.resize(size)
 			}
-		case r, natural := <-e.reports:
-			out.CommandTook = time.Since(begin)
-			if natural {
-				out.CommandTook = r.CommandTook(time.Since(e.ordered))
-			}
-			e.finish()
-			settle(out, natural, e.last, unix.WaitStatus(r.Status))
-			return
 		}
 	}
 }
@@ -276,7 +329,7 @@ func (e *execution) finish() {
 // rest waits for what the streams hold: as long as the caller takes, but not as long as
 // the guest likes, which may not answer, or send without end.
 func (e *execution) rest(done <-chan struct{}) {
-	again := time.NewTicker(e.cell.patience / 2)
+	again := time.NewTicker(answerTime / 2)
 	defer again.Stop()
 	for ended := false; ; {
 		select {

@@ -68,6 +68,10 @@ func TestSilentGuest(t *testing.T) {
 			"processes": func(_ context.Context, c *Cell) error { _, err := c.Processes(); return err },
 			"terminate": func(_ context.Context, c *Cell) error { _, err := c.Terminate(time.Second); return err },
 			"hold":      func(ctx context.Context, c *Cell) error { return c.quiet(ctx) },
+			"exec": func(ctx context.Context, c *Cell) error {
+				_, err := c.Exec(ctx, driver.Command{Args: []string{"true"}, Workdir: "/"}, driver.Stdio{})
+				return err
+			},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				hostile(t, guest, func(t *testing.T, c *Cell) {

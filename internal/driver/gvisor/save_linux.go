@@ -77,7 +77,7 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 	c.mu.Lock()
 	last := c.lastID
 	c.mu.Unlock()
-	err = errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	err = errors.Join(err, c.speak())
 	guest, failed := (<-identified)()
 	guest.LastID, err = last, errors.Join(err, failed)
 	if err == nil {
@@ -89,29 +89,6 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 // forget removes what was saved from the cell. The caller holds saving.
 func (c *Cell) forget() {
 	c.leftover = c.control(context.Background(), "forget", driver.Stdio{})
-}
-
-// quiet makes both sides of the connection stop between two frames.
-func (c *Cell) quiet(ctx context.Context) error {
-	id, answer, err := c.question()
-	if err != nil {
-		return err
-	}
-	sent, held := make(chan error, 1), make(chan error, 1)
-	go func() {
-		err := c.conn.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: id})
-		held <- err
-		sent <- err
-	}()
-	if _, err = c.await(ctx, id, answer, sent, c.patience); err == nil {
-		return nil
-	}
-	go func() {
-		if <-held == nil {
-			_ = c.conn.Resume(frames.Frame{Kind: frames.Release}) // a guest that is gone needs none
-		}
-	}()
-	return err
 }
 
 // stand has the runtime stop the guest, calls still, and has it saved. Then the guest
@@ -259,7 +236,7 @@ func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver
 		return nil, err
 	}
 	c := newCell(outer, p)
-	c.lastID = guest.LastID
+	c.follow(guest.LastID)
 	if err := c.wake(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
-	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
 )
 
 // Suspend implements driver.Saver.
@@ -52,7 +51,7 @@ func (c *Cell) Suspend(ctx context.Context, dir string, still, keep func() error
 	}
 	m.tell("go on\n")
 	_ = m.input.Close()
-	err = errors.Join(err, c.goOn(ctx, m.ended()), c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	err = errors.Join(err, c.goOn(ctx, m.ended()), c.speak())
 	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget", driver.Stdio{}))
 }
 

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 )
 
 // Kind says what a frame is.
@@ -96,13 +95,13 @@ const headSize = 10
 type Conn struct {
 	r    *bufio.Reader
 	max  uint32
-	send sync.Mutex
+	send chan struct{} // full while somebody writes, or holds the connection
 	w    io.Writer
 }
 
 // New returns an end that reads frames with up to max bytes of data.
 func New(r io.Reader, w io.Writer, max uint32) *Conn {
-	return &Conn{r: bufio.NewReaderSize(r, 2*piece), w: w, max: max}
+	return &Conn{r: bufio.NewReaderSize(r, 2*piece), w: w, max: max, send: make(chan struct{}, 1)}
 }
 
 // Read returns the next frame. io.EOF means that the other side is gone.
@@ -128,8 +127,8 @@ func (c *Conn) Read() (Frame, error) {
 
 // Write sends a frame.
 func (c *Conn) Write(f Frame) error {
-	c.send.Lock()
-	defer c.send.Unlock()
+	c.send <- struct{}{}
+	defer func() { <-c.send }()
 	_, err := c.w.Write(f.bytes())
 	return err
 }
@@ -144,17 +143,17 @@ func (f Frame) bytes() []byte {
 
 // WriteAndHold sends a frame as the last one until Resume.
 func (c *Conn) WriteAndHold(f Frame) error {
-	c.send.Lock()
+	c.send <- struct{}{}
 	_, err := c.w.Write(f.bytes())
 	if err != nil {
-		c.send.Unlock()
+		<-c.send
 	}
 	return err
 }
 
 // Resume sends a frame as the first one after WriteAndHold, if it has a kind.
 func (c *Conn) Resume(f Frame) error {
-	defer c.send.Unlock()
+	defer func() { <-c.send }()
 	if f.Kind == 0 {
 		return nil
 	}
