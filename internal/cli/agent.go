@@ -120,7 +120,8 @@ func agentArgs(cmd *cobra.Command, args []string) error {
 // operatorHost is this host with the environment of this process.
 func operatorHost() agentsession.Host {
 	home, _ := os.UserHomeDir() // without one, ~/ is not replaced
-	return agentsession.Host{Config: configDir(), Home: home, Path: os.Getenv("PATH"), Env: os.Environ()}
+	env := os.Environ()
+	return agentsession.Host{Config: configDir(), Home: home, Path: os.Getenv("PATH"), Env: env, Tools: env}
 }
 
 // agentRun is one `agent NAME` under way.

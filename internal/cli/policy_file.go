@@ -40,7 +40,7 @@ func readPolicy(command, name string) (*api.PolicyFile, error) {
 // readPreset reads a preset that is known.
 func readPreset(name string) *api.PolicyFile {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.Text(context.Background(), name)
+	text, registries := preset.Text(context.Background(), name, os.Environ())
 	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
 	for _, r := range registries {
 		file.Resolve = append(file.Resolve, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)

@@ -104,7 +104,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 // agentsOf returns the coding agents of the operator's host. The operator's variables are
 // not those of callers.
 func agentsOf(o api.Operator) session.Host {
-	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Served: true}
+	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Tools: o.Env, Served: true}
 }
 
 func publishOf(o api.ServeOptions) server.PublishConfig {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ func TestEveryPresetIsValid(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range Names() {
-		text, _ := Text(t.Context(), name)
+		text, _ := Text(t.Context(), name, nil)
 		if s := Summary(name); len(s) < 10 || len(s) > 80 || strings.ContainsAny(s, "#\n") {
 			t.Errorf("%s: the summary is %q", name, s)
 		}
@@ -39,14 +40,14 @@ func TestEveryPresetIsValid(t *testing.T) {
 			}
 		}
 	}
-	if text, _ := Text(t.Context(), "nobody"); Known("nobody") || Known("../preset") || text != nil {
+	if text, _ := Text(t.Context(), "nobody", nil); Known("nobody") || Known("../preset") || text != nil {
 		t.Error("a preset that does not exist is known")
 	}
 }
 
 func TestOfflineIsTheDefault(t *testing.T) {
 	t.Parallel()
-	text, _ := Text(t.Context(), "offline")
+	text, _ := Text(t.Context(), "offline", nil)
 	p, err := policy.Parse("offline", text, policy.Options{})
 	if err != nil || p.Hash() != policy.Default().Hash() {
 		t.Errorf("%v", err)
@@ -253,6 +254,22 @@ func TestMirrors(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestEnvironment: tools are found by the PATH of the given environment, and run in it.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/npm", []byte("#!/bin/sh\necho \"$REGISTRY\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "given", "relative:" + dir: "given", "": "", "/nowhere": ""} {
+		h := &tools{env: []string{"REGISTRY=not this", "REGISTRY=given", "PATH=" + path}}
+		out, _, ok := h.withDefaults().Run(t.Context(), question{tool: "npm"})
+		if got := strings.TrimSpace(out); got != want || ok != (want != "") {
+			t.Errorf("with PATH=%q: %q %v, want %q", path, got, ok, want)
+		}
 	}
 }
 

@@ -20,10 +20,11 @@ import (
 // tools runs the host's tools. The zero value is this host; tests replace its
 // parts.
 type tools struct {
+	env []string // as K=V
 	// Run returns what a tool prints on its two streams; false if the tool is
 	// missing or fails.
 	Run func(ctx context.Context, q question) (out, errs string, ok bool)
-	// Getenv reads the caller's environment.
+	// Getenv returns a variable of env.
 	Getenv func(name string) string
 	// ReadFile reads a tool's configuration.
 	ReadFile func(name string) ([]byte, error)
@@ -267,10 +268,10 @@ func (h *tools) addresses(ctx context.Context, host string) []netip.Addr {
 func (h *tools) withDefaults() *tools {
 	out := *h
 	if out.Run == nil {
-		out.Run = output
+		out.Run = out.output
 	}
 	if out.Getenv == nil {
-		out.Getenv = os.Getenv
+		out.Getenv = out.variable
 	}
 	if out.ReadFile == nil {
 		out.ReadFile = os.ReadFile
@@ -286,22 +287,45 @@ func (h *tools) withDefaults() *tools {
 	return &out
 }
 
+// variable returns the value of a variable. The last one counts.
+func (h *tools) variable(name string) string {
+	for _, kv := range slices.Backward(h.env) {
+		if value, found := strings.CutPrefix(kv, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// find returns the path of a tool in the absolute directories of PATH.
+func (h *tools) find(tool string) (path string, found bool) {
+	for _, dir := range filepath.SplitList(h.variable("PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
+			return path, true
+		}
+	}
+	return "", false
+}
+
 // output runs a tool of the host. It runs in the root directory: in a project's
 // directory, the project's files could change what is allowed.
-func output(ctx context.Context, q question) (out, errs string, ok bool) {
-	path, err := exec.LookPath(q.tool)
-	if err != nil || !filepath.IsAbs(path) {
+func (h *tools) output(ctx context.Context, q question) (out, errs string, ok bool) {
+	path, found := h.find(q.tool)
+	if !found {
 		return "", "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, q.args...)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	cmd.Env = append(slices.Clone(h.env), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
 	cmd.Env = append(cmd.Env, q.env...)
 	cmd.WaitDelay = time.Second
 	var said, complained bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complained
-	err = cmd.Run()
+	err := cmd.Run()
 	return said.String(), complained.String(), err == nil
 }

@@ -85,7 +85,7 @@ func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (
 	if err := c.mayName(in.Body.Name); err != nil {
 		return nil, "", err
 	}
-	req, err := initRequest(ctx, in.Body)
+	req, err := s.initRequest(ctx, in.Body)
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,7 +114,7 @@ func (s *Server) createFork(ctx context.Context, c *call, b api.CreateCell) (doc
 	return forks, "/v1/cells/" + forks.Cells[0].Cell, nil
 }
 
-func initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error) {
+func (s *Server) initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error) {
 	req := api.InitRequest{
 		Name: b.Name, Backend: b.Backend, Runtime: b.Runtime, Exclude: b.Exclude, MountAt: b.MountAt,
 	}
@@ -122,7 +122,7 @@ func initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error)
 	if err != nil {
 		return req, err
 	}
-	if req.Policy, err = policyFile(ctx, b.Policy); err != nil {
+	if req.Policy, err = s.policyFile(ctx, b.Policy); err != nil {
 		return req, err
 	}
 	req.Settings, err = cellSettings(b.CellSettings)

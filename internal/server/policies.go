@@ -60,7 +60,7 @@ type validateInput struct {
 }
 
 func (s *Server) validatePolicy(ctx context.Context, c *call, in *validateInput) (*api.PolicyResult, error) {
-	file, err := policyFile(ctx, in.Body.Policy)
+	file, err := s.policyFile(ctx, in.Body.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (s *Server) explainPolicy(ctx context.Context, c *call, in *explainInput) (
 	}
 	err := c.visible(b.Cell)
 	if err == nil {
-		ref.File, err = policyFile(ctx, b.Policy)
+		ref.File, err = s.policyFile(ctx, b.Policy)
 	}
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type setPolicyInput struct {
 }
 
 func (s *Server) setPolicy(ctx context.Context, c *call, in *setPolicyInput) (*api.PolicyApplied, error) {
-	file, err := policyFile(ctx, in.Body.Policy)
+	file, err := s.policyFile(ctx, in.Body.Policy)
 	if err != nil {
 		return nil, err
 	}

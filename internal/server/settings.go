@@ -50,7 +50,7 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 			return out, api.Usagef("", "cpus: %v", err)
 		}
 	}
-	if o.Policy, err = policyFile(ctx, b.Policy); err != nil {
+	if o.Policy, err = s.policyFile(ctx, b.Policy); err != nil {
 		return out, err
 	}
 	o.Network.CredentialsFile = s.config.CredentialsFile
@@ -127,13 +127,13 @@ func (o *settings) addCredentials(c *call, given map[string]api.CredentialValue)
 
 // policyFile returns the policy of a body: the name of a preset, or a policy's text.
 // It is nil for none.
-func policyFile(ctx context.Context, text string) (file *api.PolicyFile, err error) {
+func (s *Server) policyFile(ctx context.Context, text string) (file *api.PolicyFile, err error) {
 	switch {
 	case text == "":
 		return file, nil
 	case preset.Known(text):
 		// The registries of the daemon's own tools are not the caller's.
-		body, _ := preset.Text(ctx, text)
+		body, _ := preset.Text(ctx, text, s.config.Agents.Tools)
 		return &api.PolicyFile{Name: api.Text("preset " + text), Text: body}, nil
 	case !strings.Contains(text, "\n") && !strings.Contains(text, ":"):
 		return nil, api.Usagef("/v1/policies lists the presets; else send the text of a policy", "no such policy: %q", text)

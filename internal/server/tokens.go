@@ -54,7 +54,7 @@ func (s *Server) createToken(ctx context.Context, c *call, in *createTokenInput)
 	if req.Expires, err = duration("expires", b.Expires); err != nil {
 		return nil, err
 	}
-	if req.Policy, err = policyFile(ctx, b.Policy); err != nil {
+	if req.Policy, err = s.policyFile(ctx, b.Policy); err != nil {
 		return nil, err
 	}
 	return c.engine.TokenCreate(ctx, req)

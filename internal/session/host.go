@@ -31,6 +31,9 @@ type Host struct {
 	Path string
 	// Env has the operator's variables for credentials, as K=V.
 	Env []string
+	// Tools is the environment of the host's package tools, which are asked for their
+	// registries, as K=V.
+	Tools []string
 	// Served reports that a daemon plans the sessions. Its variables, its commands and
 	// the addresses that it finds are not those of its callers.
 	Served bool
@@ -165,7 +168,7 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 // tools use.
 func (h Host) development(system bool) (p *policy.Policy, pins []string, err error) {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.DevText(context.Background(), system)
+	text, registries := preset.DevText(context.Background(), h.Tools, system)
 	for _, r := range registries {
 		if !h.Served {
 			pins = append(pins, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
