@@ -68,7 +68,11 @@ const codeLive = api.CodeLive
 func (e *Engine) busyError(c store.Cell, wanted string, err error) error {
 	name := c.Name
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
-		if h := busy.Holder; h.What == home.HeldByStart {
+		text := fmt.Sprintf("cell %s is busy: %v", name, busy)
+		switch h := busy.Holder; {
+		case h.What == home.HeldByStart && h.Ending:
+			text = fmt.Sprintf("cell %s is being stopped by its supervisor, process %d", name, h.PID)
+		case h.What == home.HeldByStart:
 			return &api.Error{
 				Kind: api.Busy, Code: codeLive, Err: err,
 				Message: fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
@@ -79,7 +83,7 @@ func (e *Engine) busyError(c store.Cell, wanted string, err error) error {
 		if wanted == "run" || wanted == home.HeldByStart {
 			hint = "give --wait to wait for it"
 		}
-		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
+		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: text, Hint: hint, Err: err}
 	}
 	return err
 }

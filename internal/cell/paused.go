@@ -88,26 +88,35 @@ func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult,
 	return client.Stop(ctx, req.Grace)
 }
 
-// stopFirst stops a live cell for an operation that may stop it. The operation goes on
-// with the engine that it returns: a stop changes the revision, so what the caller
-// expects of that is checked before.
+// stopFirst stops a live cell for an operation that may stop it, or waits for the end of
+// one that is being stopped. The operation goes on with the engine that it returns: a
+// stop changes the revision, so what the caller expects of that is checked before.
 func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunResult, error) {
 	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, nil, err
 	}
-	over := func() bool {
-		h, live := e.Supervisor(c)
-		return !live || h.Ending // the operation waits for its lock
-	}
-	if over() {
+	h, live := e.Supervisor(c)
+	if !live {
 		return e, nil, nil
 	}
-	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
-	if code := api.CodeOf(err); (code == api.CodeNotStarted || code == api.CodeBusy) && over() {
-		return e, nil, nil // it ended by itself meanwhile
+	if err := e.unchanged(c); err != nil {
+		return nil, nil, err
 	}
 	who := e.Caller
 	who.Expect = nil
-	return e.As(who), res, err
+	after := e.As(who)
+	if h.Ending { // from now on its end can change the revision
+		e = after
+	}
+	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
+	if code := api.CodeOf(err); code == api.CodeNotStarted || code == api.CodeBusy {
+		if h, live = e.Supervisor(c); live && h.Ending {
+			return after, nil, nil // it no longer answers: the operation waits for its lock
+		}
+		if !live {
+			return e, nil, nil // it ended by itself meanwhile
+		}
+	}
+	return after, res, err
 }
