@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -269,16 +270,15 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 	s := r.session
 	left := false
 	var executed atomic.Bool
-	v := visit{
-		session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q,
-		left: func() string {
-			if left = executed.Load(); !left {
+	v := visit{session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q}
+	err = s.rawEngine(Visit, func(e Engine) error {
+		v.left = func() string {
+			// It may have been executed, and word of that is still under way.
+			if left = executed.Load() || r.runs(e, q.Cell); !left {
 				return ""
 			}
 			return leftSession(q.Cell)
-		},
-	}
-	err = s.rawEngine(Visit, func(e Engine) error {
+		}
 		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
 			io.Started = func(string) {
 				executed.Store(true)
@@ -288,10 +288,21 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 		})
 	})
 	if left || !executed.Load() {
-		return executed.Load(), err
+		return left, err
 	}
 	return true, errors.Join(err, r.ended(q.Cell))
 }
+
+// runs reports whether the agent of a session runs.
+func (r *agentRun) runs(e Engine, name string) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.cmd.Context()), runsLimit)
+	defer cancel()
+	_, err := agentsession.Command(ctx, e, name)
+	return err == nil
+}
+
+// runsLimit is how long a client that was told to end waits for word of its agent.
+const runsLimit = 10 * time.Second
 
 // undo takes back a session whose agent could not be executed because of an error.
 func (r *agentRun) undo(started *agentsession.Started, err error) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -116,15 +117,21 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 			v.request.Env = append([]string{"TERM=" + term}, v.request.Env...)
 		}
 	}
+	var id atomic.Pointer[string]
+	stdio.Started = func(exec string) { id.Store(&exec) }
 	res, err := join(ctx, v.request, stdio)
 	restore()
 	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		return missingInLive(v.request, err)
 	}
-	if v.left != nil && (err != nil || res.Detached) {
+	switch exec := id.Load(); {
+	case err == nil && !res.Detached:
+	case v.left != nil:
 		s.noted(v.left())
-	} else if err == nil && res.Detached {
-		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.ExecID + "` comes back")
+	case err == nil:
+		s.noted(leftShell(res.Cell, res.ExecID))
+	case exec != nil && v.request.Detachable:
+		s.noted(leftShell(v.request.Cell, *exec))
 	}
 	if err != nil || res.Detached && ctx.Err() != nil { // a daemon answers also then
 		s.code = exitSignalBase + v.signals.signal()
@@ -135,6 +142,11 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 		return nil
 	}
 	return document.Write(s.out, res)
+}
+
+// leftShell returns the line for somebody who left a command running.
+func leftShell(cell, exec string) string {
+	return "left; `forkcell shell " + cell + " --attach " + exec + "` comes back"
 }
 
 // lastingInput is an input whose end is not passed on.

@@ -41,6 +41,7 @@ type fakeEngine struct {
 	below   string         // and where in its source that is
 
 	exec     *api.ExecResult
+	execID   string // of a command that begins
 	sessions []api.SessionInfo
 	followed string // what a live cell has printed
 	events   []event.Record
@@ -337,6 +338,9 @@ func (f *fakeEngine) Processes(_ context.Context, name string) ([]api.ProcessInf
 func (f *fakeEngine) Exec(_ context.Context, r api.ExecRequest, stdio cell.Stdio) (*api.ExecResult, error) {
 	f.stdio = stdio
 	_, _ = io.WriteString(stdio.Out, f.output)
+	if f.execID != "" {
+		stdio.Started(f.execID)
+	}
 	return answer(f, r, f.exec)
 }
 

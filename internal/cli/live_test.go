@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
@@ -157,5 +158,45 @@ func TestStopInterrupted(t *testing.T) {
 	code := Main(ctx, []string{"stop", "a", "b"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, open, Programs{}, "v0-test")
 	if code != exitRefused || !strings.Contains(errs.String(), "cell a is not live") {
 		t.Errorf("exit %d, %s", code, errs.String())
+	}
+}
+
+// TestLeftByASignal: a client that a signal ends says how to come back to what it leaves
+// running, which is not undone.
+func TestLeftByASignal(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for line, want := range map[string]string{
+		"shell a":       "forkcell: left; `forkcell shell a --attach exec_1` comes back\n",
+		"exec a -- cat": "", // the end of its client ends it
+	} {
+		f := &fakeEngine{err: context.Canceled, execID: "exec_1"}
+		var out, errs bytes.Buffer
+		code := Main(ctx, strings.Fields(line), Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, f.open, Programs{}, "v0-test")
+		if got, _, _ := strings.Cut(errs.String(), "forkcell: interrupted"); code != exitSignalBase || got != want {
+			t.Errorf("%s: exit %d, %s", line, code, errs.String())
+		}
+	}
+	running := []api.SessionInfo{{ExecID: "exec_1", Running: true, Detachable: true}}
+	for _, c := range []struct {
+		id       string
+		sessions []api.SessionInfo
+		want     bool
+	}{
+		{"exec_1", running, true},
+		{"", running, true}, // word of its beginning did not arrive
+		{"", nil, false},
+	} {
+		f := &fakeEngine{err: context.Canceled, execID: c.id, sessions: c.sessions}
+		var errs bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetContext(ctx)
+		r := &agentRun{session: newSession(f.open, Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}, "v0-test"), cmd: cmd, opts: &agentOptions{}}
+		begun, err := r.attend(api.ExecRequest{Cell: "a", Detachable: true}, Engine.Exec)
+		said := strings.Contains(errs.String(), leftSession("a"))
+		if begun != c.want || said != c.want || !errors.Is(err, errInterrupted) {
+			t.Errorf("%q, %d sessions: executed %v, %v: %s", c.id, len(c.sessions), begun, err, errs.String())
+		}
 	}
 }
