@@ -29,7 +29,8 @@ type gates struct {
 	secret func(path string) (rule string, is bool)
 	size   Size
 	lines  []string
-	byBase bool // a limit of the base commit refuses
+	byBase int // how many of them are for a limit of the base commit,
+	only   int // and for none of the operator
 }
 
 func (g *gates) refuse(format string, args ...any) {
@@ -54,8 +55,12 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 			continue
 		}
 		by := ""
-		if g.rules.lowered[l.name] {
-			by, g.byBase = " by "+SettingsFile+" of the base commit", true
+		if own, is := g.rules.ofBase[l.name]; is {
+			by = " by " + SettingsFile + " of the base commit"
+			g.byBase++
+			if l.have <= own {
+				g.only++
+			}
 		}
 		g.refuse("size: %s, the limit is %d%s", api.Counted(l.have, l.what), l.limit, by)
 	}
@@ -74,9 +79,12 @@ func (g *gates) verdict() error {
 	if len(g.lines) == 0 {
 		return nil
 	}
-	hint := "accept a part of it, or loosen the gate in publish.yaml of your configuration directory"
-	if g.byBase { // where the operator's file loosens nothing
-		hint = "accept a part of it; what the base commit limits changes only with a commit there"
+	hint := "accept a part of it"
+	if g.only < len(g.lines) {
+		hint += ", or loosen the gate in publish.yaml of your configuration directory"
+	}
+	if g.byBase > 0 { // where the operator's file loosens nothing
+		hint += "; what the base commit limits changes only with a commit there"
 	}
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeGate, Message: "the gates refuse the work, nothing was published",

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,6 +126,30 @@ func TestSettings(t *testing.T) {
 	o = d.options(d.change("a", "two\n"))
 	o.Base = "other"
 	d.refused(o, api.CodeGate, "allows the base main only")
+}
+
+// TestHintOfLimits: the hint names each file whose limit refuses, and no other.
+func TestHintOfLimits(t *testing.T) {
+	t.Parallel()
+	const part, own, base = "accept a part of it", ", or loosen the gate in publish.yaml of your configuration directory", "; what the base commit limits changes only with a commit there"
+	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "limits: {files: 2}\n"})
+	for _, c := range []struct {
+		files   int // the operator's limit
+		changes []Change
+		want    string
+	}{
+		{5, many(3, "f%d"), part + base},
+		{2, many(3, "f%d"), part + own + base},
+		{5, many(6, "f%d"), part + own + base},
+		{1, many(3, "f%d"), part + own},
+		{5, append(many(3, "f%d"), Change{Path: ".envrc", New: text("x\n")}), part + own + base},
+	} {
+		d.settings = Settings{Limits: Limits{Files: number(c.files)}}
+		_, err := d.prepare(d.options(c.changes...))
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Hint != c.want {
+			t.Errorf("limit %d, %d changes: %v, want the hint %q", c.files, len(c.changes), err, c.want)
+		}
+	}
 }
 
 // TestBadSettings: a file of the base commit that cannot be read stops everything.

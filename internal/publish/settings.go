@@ -99,7 +99,8 @@ type Rules struct {
 	WithoutEffect []string
 
 	allowControl []string
-	lowered      map[string]bool // limits that the base commit has lowered
+	// ofBase has the limits that the base commit sets, each with that of the operator.
+	ofBase map[string]int
 }
 
 // combine returns the rules of the operator's settings and those of the base commit,
@@ -107,7 +108,7 @@ type Rules struct {
 func combine(own, base Settings) Rules {
 	r := Rules{
 		Files: defaultFiles, Lines: defaultLines, Areas: defaultAreas, Binaries: defaultBinaries, RequireSigned: true,
-		AllowedSigners: own.AllowedSigners, Base: base.Base, allowControl: own.AllowControl, lowered: map[string]bool{},
+		AllowedSigners: own.AllowedSigners, Base: base.Base, allowControl: own.AllowControl, ofBase: map[string]int{},
 	}
 	if own.RequireSigned != nil {
 		r.RequireSigned = *own.RequireSigned
@@ -131,8 +132,8 @@ func combine(own, base Settings) Rules {
 		switch {
 		case l.base != nil && *l.base > *l.to:
 			r.WithoutEffect = append(r.WithoutEffect, "limits."+l.name)
-		case l.base != nil && *l.base < *l.to:
-			*l.to, r.lowered[l.name] = *l.base, true
+		case l.base != nil:
+			r.ofBase[l.name], *l.to = *l.to, *l.base
 		}
 	}
 	for name, set := range map[string]bool{
