@@ -22,7 +22,7 @@ func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, expect 
 		return nil, err
 	}
 	if req.From != "" {
-		return e.branchFrom(ctx, req)
+		return e.branchFrom(ctx, req, expect)
 	}
 	client, err := e.dialWarm(ctx, req.Cell)
 	if err != nil {

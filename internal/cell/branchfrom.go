@@ -110,9 +110,9 @@ func (m savedMoment) verify(ctx context.Context, e *Engine) error {
 	return nil
 }
 
-// branchFrom makes live cells with the memory of a checkpoint, all or none. A new
-// process supervises them.
-func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.BranchResult, error) {
+// branchFrom makes live cells with the memory of a checkpoint, all or none, of a cell that
+// has a revision; nil is any. A new process supervises them.
+func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest, expect *int64) (*api.BranchResult, error) {
 	if err := e.openLate(); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
 	order := e.startOrder(next)
 	order.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Expect: e.Caller.Expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Expect: expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	}
 	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {

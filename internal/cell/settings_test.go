@@ -114,7 +114,7 @@ func TestUpdateAtOnce(t *testing.T) {
 // that records its forks: a change just before that refuses them.
 func TestForkExpects(t *testing.T) {
 	t.Parallel()
-	for what, make := range map[string]func(e *cell.Engine, expect *int64) error{
+	for what, begin := range map[string]func(e *cell.Engine, expect *int64) error{
 		"fork": func(e *cell.Engine, expect *int64) error {
 			who := tester()
 			who.Expect = expect
@@ -139,7 +139,7 @@ func TestForkExpects(t *testing.T) {
 			}
 			return time.Now()
 		}
-		if err := make(w.e, &before.Revision); api.CodeOf(err) != api.CodeChanged || !changed {
+		if err := begin(w.e, &before.Revision); api.CodeOf(err) != api.CodeChanged || !changed {
 			t.Errorf("%s: %v", what, err)
 		}
 		w.wantPresent(what, "demo")
