@@ -327,7 +327,7 @@ func (e *execution) finish() {
 }
 
 // rest waits for what the streams hold: as long as the caller takes, but not as long as
-// the guest likes, which may not answer, or send without end.
+// the guest likes, which may not answer, not read, or send without end.
 func (e *execution) rest(done <-chan struct{}) {
 	again := time.NewTicker(answerTime / 2)
 	defer again.Stop()
@@ -336,6 +336,9 @@ func (e *execution) rest(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-again.C:
+		}
+		if e.cell.moreTime(answerTime) <= 0 { // it is not being saved
+			e.eachOutput(func(r *frames.Receiver) { r.GiveUp(answerTime) })
 		}
 		switch {
 		case e.behind():

@@ -3,6 +3,7 @@ package gvisor
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -208,4 +209,54 @@ func TestLongSave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeafAfterOutput: a guest that does not read that its output was taken holds the
+// command's end for a time only, and nothing is written to the caller after it.
+func TestDeafAfterOutput(t *testing.T) {
+	t.Parallel()
+	guest := func(c *frames.Conn) {
+		o := ordered(c)
+		if o.Exec == nil {
+			return
+		}
+		started(c, o.Exec.ID)
+		for range 3 {
+			_ = c.Write(frames.Frame{Kind: frames.Data, ID: uint32(o.Exec.ID), Data: []byte("x")})
+		}
+		_ = c.Write(frames.Frame{Kind: frames.Report, Data: protocol.Encode(&protocol.Report{Exec: o.Exec.ID, Kind: protocol.Exited})})
+		<-time.After(5 * answerTime)
+		silent(c)
+	}
+	for name, fails := range map[string]bool{"taken": false, "writer fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hostile(t, guest, func(t *testing.T, c *Cell) {
+				begin := time.Now()
+				to := &taker{fails: fails}
+				_, err := command(t, c, driver.Command{}, driver.Stdio{Out: to}, false)
+				if took := time.Since(begin); err != nil || took > 3*answerTime {
+					t.Errorf("after %v: %v", took, err)
+				}
+				<-time.After(5 * answerTime)
+				if synctest.Wait(); to.pieces != 1 {
+					t.Errorf("%d pieces", to.pieces)
+				}
+			})
+		})
+	}
+}
+
+// taker counts what it is given.
+type taker struct {
+	fails  bool
+	pieces int
+}
+
+func (t *taker) Write(p []byte) (int, error) {
+	t.pieces++
+	if t.fails {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"sync"
+	"time"
 )
 
 // Sender sends one stream of a command to the other side.
@@ -102,6 +103,7 @@ type Receiver struct {
 	kept    int
 	left    int // what may still come
 	ended   bool
+	telling time.Time // since when Copy waits for the other side to read; zero if it does not
 }
 
 // NewReceiver returns the receiving end of a stream.
@@ -156,12 +158,32 @@ func (r *Receiver) Copy(to io.Writer) error {
 		}
 		if _, err := to.Write(data); err != nil {
 			r.End()
-			_ = r.conn.Write(Frame{Kind: Stop, ID: r.id, Stream: r.stream})
+			r.tell(Frame{Kind: Stop, ID: r.id, Stream: r.stream}, 0)
 			return err
 		}
-		r.used(len(data))
-		// Nobody sends to a side that is gone.
-		_ = r.conn.Write(Frame{Kind: Taken, ID: r.id, Stream: r.stream, Data: Number(uint32(len(data)))})
+		r.tell(Frame{Kind: Taken, ID: r.id, Stream: r.stream, Data: Number(uint32(len(data)))}, len(data))
+	}
+}
+
+// tell says something to the other side when n bytes have been used.
+func (r *Receiver) tell(f Frame, n int) {
+	r.mu.Lock()
+	r.kept -= n
+	r.telling = time.Now()
+	r.mu.Unlock()
+	_ = r.conn.Write(f) // nobody sends to a side that is gone
+	r.mu.Lock()
+	r.telling = time.Time{}
+	r.mu.Unlock()
+}
+
+// GiveUp ends the stream if the other side has not read for some time what Copy tells
+// it. What was kept is dropped, so that Copy writes nothing more.
+func (r *Receiver) GiveUp(after time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.telling.IsZero() && time.Since(r.telling) >= after {
+		r.queue, r.kept, r.ended = nil, 0, true
 	}
 }
 
@@ -185,10 +207,4 @@ func (r *Receiver) Kept() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kept
-}
-
-func (r *Receiver) used(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept -= n
 }
