@@ -153,7 +153,7 @@ func TestMemoryBodies(t *testing.T) { //nolint:paralleltest // it measures the p
 	var refused atomic.Int64
 	c.many(30, c.to(api, 80), func(conn net.Conn) error {
 		_, _ = io.WriteString(conn, request)
-		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 		b := make([]byte, 12)
 		if _, err := io.ReadFull(conn, b); err == nil && string(b) == "HTTP/1.1 503" {
 			refused.Add(1)
