@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os/signal"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,9 @@ below localhost that is new for each daemon.`,
 			if s.programs.UI == nil {
 				return s.handOver()
 			}
+			if err := s.knows(cmd.Context(), o.Cell); err != nil {
+				return err
+			}
 			o.Daemon, o.CredentialsFile = s.daemon, credentialsFile()
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()
@@ -45,6 +49,17 @@ below localhost that is new for each daemon.`,
 	f.StringVar(&o.Cell, "cell", "", "show the cell `CELL` first")
 	f.BoolVar(&o.NoOpen, "no-open", false, "only print the link")
 	return cmd
+}
+
+// knows fails if there is no cell of a name. "" is no name.
+func (s *session) knows(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	return s.engine(ctx, Read, func(ctx context.Context, e Engine) error {
+		_, err := e.Status(ctx, name)
+		return err
+	})
 }
 
 // pagesAt reports the link to the pages.
