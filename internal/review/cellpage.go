@@ -102,31 +102,37 @@ func (q *request) cellPage() error {
 
 // unapplied counts the files that the source directory does not have yet, up to a
 // limit. It fails if the states cannot be compared, as after gc.
-func (q *request) unapplied(ctx context.Context, name string) (n int, err error) {
+func (q *request) unapplied(ctx context.Context, name string) (int, error) {
 	r := api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true}
-	if n, err = q.countChanges(ctx, r); err != nil || n >= unappliedShown {
+	n, renames, err := q.countChanges(ctx, r)
+	if err != nil || n >= unappliedShown || !renames {
 		return n, err
 	}
 	r.Unpaired = false // a renamed file is one; to find its names is for changes that are few
-	return q.countChanges(ctx, r)
+	n, _, err = q.countChanges(ctx, r)
+	return n, err
 }
 
-// countChanges counts changes, up to the limit of the page of a cell.
-func (q *request) countChanges(ctx context.Context, r api.DiffRequest) (n int, err error) {
+// countChanges counts changes, up to the limit of the page of a cell. renames reports
+// that some of them may be the two names of a file.
+func (q *request) countChanges(ctx context.Context, r api.DiffRequest) (n int, renames bool, err error) {
 	res, err := q.engine.Diff(ctx, r)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	err = res.Each(func(tree.Change) error {
+	added, deleted := false, false
+	err = res.Each(func(c tree.Change) error {
+		added = added || c.Kind == tree.Added
+		deleted = deleted || c.Kind == tree.Deleted
 		if n++; n >= unappliedShown {
 			return errFound
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errFound) {
-		return 0, err
+		return 0, false, err
 	}
-	return n, nil
+	return n, added && deleted, nil
 }
 
 // Many reports that not all were counted, and that renamed files were counted twice.
