@@ -303,7 +303,7 @@ func (h *tools) find(tool string) (path string, found bool) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		if path, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
+		if path, err := exec.LookPath(dir + "/" + tool); err == nil {
 			return path, true
 		}
 	}
