@@ -146,7 +146,7 @@ func filledIn(ts *testscript.TestScript, hint string) ([]string, bool) {
 // readsOnly reports whether a command changes nothing, so that it can be followed
 // in place.
 func readsOnly(args []string) bool {
-	readers := []string{"ls", "log", "logs", "status", "diff", "doctor", "ps", "df", "graph", "decisions", "events", "verify"}
+	readers := []string{"ls", "log", "logs", "status", "diff", "doctor", "ps", "df", "graph", "decisions", "events", "verify", "help"}
 	return slices.Contains(readers, args[0]) || args[0] == "receipt" && args[1] != "export" ||
 		args[0] == "policy" && args[1] != "apply"
 }
@@ -186,15 +186,14 @@ func putBack(ts *testscript.TestScript) func() {
 // removeTree removes also what an overlay has left, which is closed to its owner. A
 // supervisor that has just answered may still write its last file.
 func removeTree(ts *testscript.TestScript, path string) {
-	var out []byte
 	var err error
 	for range 20 {
-		_ = exec.Command("chmod", "-R", "u+rwX", "--", path).Run()
-		if out, err = exec.Command("rm", "-rf", "--", path).CombinedOutput(); err == nil {
+		openAll(path)
+		if err = os.RemoveAll(path); err == nil {
 			return
 		}
 	}
-	ts.Fatalf("remove %s: %v\n%s", path, err, out)
+	ts.Fatalf("remove %s: %v", path, err)
 }
 
 // program returns a command of the program under test, as a script would run it.

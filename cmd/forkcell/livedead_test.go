@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -236,7 +235,7 @@ func TestRecoverWhileACellIsUsed(t *testing.T) {
 	refuses("live")
 	l.kill(res.PID)
 	// The kernel's own directory in it is closed even to its owner.
-	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwX", filepath.Join(l.dir, "state", "unfinished")).Run() })
+	t.Cleanup(func() { openAll(filepath.Join(l.dir, "state", "unfinished")) })
 	if out := l.must("recover"); !strings.Contains(out, "unfinished") {
 		t.Errorf("what the cell had written is not named: %s", out)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -103,8 +104,34 @@ func (l lostHome) kinds(pending string) []string {
 	return slices.Compact(out)
 }
 
-// openAll lets an ordinary user remove overlay's work directories too.
-func openAll(dir string) { _ = exec.Command("chmod", "-R", "u+rwX", dir).Run() }
+// openAll lets an ordinary user remove the directories below a path that are closed to
+// their owner, such as overlay's. It changes nothing that a link leads to: chmod -R
+// follows one that it is given.
+func openAll(path string) {
+	_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+}
+
+// TestOpenAll: what a link leads to keeps its modes.
+func TestOpenAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, errors.Join(os.MkdirAll(dir+"/host", 0o755), os.WriteFile(dir+"/host/object", nil, 0o444), os.Mkdir(dir+"/host/shut", 0o500),
+		os.MkdirAll(dir+"/work/shut/below", 0o755), os.Symlink(dir+"/host", dir+"/work/up"), os.Chmod(dir+"/work/shut", 0)))
+	openAll(dir + "/work/up")
+	openAll(dir + "/work")
+	for name, want := range map[string]fs.FileMode{"host/object": 0o444, "host/shut": 0o500, "host": 0o755, "work/shut": 0o700, "work/shut/below": 0o700} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		must(t, err)
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), want)
+		}
+	}
+}
 
 func (l lostHome) without(file, copyName string) string {
 	l.Helper()
