@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// runDocument is what the cases need of run --json.
+// runDocument has the fields of run --json that the cases need.
 type runDocument struct {
 	ChangedFiles int    `json:"changed_files"`
 	Decision     string `json:"decision"`

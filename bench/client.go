@@ -21,7 +21,7 @@ import (
 // clientName is the argument by which this program knows that it is the client.
 const clientName = "measure-client"
 
-// load is what a client is to do.
+// load describes the requests that a client makes.
 type load struct {
 	Kept  int   // requests of 1 KiB on one connection, one after the other
 	Fresh int   // requests of 1 KiB on a connection each
@@ -71,7 +71,7 @@ func (r reach) args() []string {
 	return args
 }
 
-// clientReport is what a client measured.
+// clientReport has the measurements of a client.
 type clientReport struct {
 	// Issuer is who vouched for the certificate that the client saw: the
 	// upstream itself, unless somebody inspects.

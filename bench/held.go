@@ -20,7 +20,7 @@ const (
 	openingAtOnce = 64
 )
 
-// heldReport is what became of many connections.
+// heldReport counts the connections that were held.
 type heldReport struct {
 	Asked int `json:"asked"`
 	// Open is how many answered a first request, Held how many of them answered

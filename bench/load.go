@@ -97,7 +97,7 @@ func (d *daemon) kind(ctx context.Context, i int, cell string) error {
 	}
 }
 
-// holdings are what a process holds.
+// holdings are the memory and descriptors of a process.
 type holdings struct {
 	memory      int64
 	descriptors int

@@ -170,7 +170,7 @@ func inspected(r clientReport) error {
 	return nil
 }
 
-// series is what several clients measured one after the other.
+// series has the reports of clients that ran one after the other.
 type series struct {
 	rates, loads []float64 // requests and bytes in a second
 	fresh, used  []time.Duration

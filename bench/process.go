@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is what a process has used, user and system, its children
+// processorTime is the time that a process has used, user and system, its children
 // excluded. The kernel's clock of a process has nanoseconds, where /proc counts
 // in hundredths of a second, and includes threads that have ended.
 func processorTime(pid int) (time.Duration, error) {
@@ -50,7 +50,7 @@ func children(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// memory is what processes occupy, in bytes.
+// memory is the size of processes, in bytes.
 type memory struct {
 	resident int64
 	// proportional counts pages that several processes have for each of them in

@@ -97,13 +97,13 @@ func (b *bench) sessionStart(ctx context.Context, s shape) (row, error) {
 	return row{"a session of an agent that ends at once", show(median(own)), show(median(bare)) + " bare", show(more) + " more", "at most 80 ms more", verdict(more <= most)}, nil
 }
 
-// sessionDocument is what the cases need of a session.
+// sessionDocument has the fields of a session that the cases need.
 type sessionDocument struct {
 	SessionID string `json:"session_id"`
 	Monitor   int    `json:"monitor_pid"`
 }
 
-// turnsDocument is what they need of its turns.
+// turnsDocument has those of its turns.
 type turnsDocument struct {
 	Turns []turnDocument `json:"turns"`
 }

@@ -20,7 +20,7 @@ const (
 	mebibyte                = 1 << 20
 )
 
-// branched is what the cases need of a branch.
+// branched has the fields of a branch that the cases need.
 type branched struct {
 	PauseUS  int64 `json:"pause_us"`
 	Children []struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,13 +24,31 @@ import (
 const sourceUpload = "upload:"
 
 // isSent reports whether the files of a cell were sent to a daemon elsewhere, so that
-// the program on this machine has to write them back.
+// the program on this machine has to write them back. Then it must be there.
 func (c *Cell) isSent(ctx context.Context) (bool, error) {
 	if c.client.Local() {
 		return false, nil
 	}
 	status, err := c.Status(ctx)
-	return err == nil && strings.HasPrefix(status.Source, sourceUpload), err
+	if err != nil || !strings.HasPrefix(status.Source, sourceUpload) {
+		return false, err
+	}
+	_, err = c.client.findBinary()
+	return true, err
+}
+
+// writesHere is isSent for a verb that the program carries out as a whole, which cannot be
+// conditional.
+func (c *Cell) writesHere(ctx context.Context, opts []CallOption) (bool, error) {
+	sent, err := c.isSent(ctx)
+	if !sent || err != nil {
+		return sent, err
+	}
+	in, err := newCall(http.MethodPost, "", nil, opts)
+	if err == nil && in.header.Get("If-Match") != "" {
+		err = &Error{Code: api.CodeUsage, Message: "IfMatch is not possible where files are sent to " + c.client.where()}
+	}
+	return true, err
 }
 
 // flags collects the flags of a command line.
@@ -55,6 +74,9 @@ func (f *flags) on(name string, set bool) {
 
 // sendDir makes a cell from a directory of this machine.
 func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, error) {
+	if r.Sole {
+		return nil, &Error{Code: api.CodeUsage, Message: "Sole is no setting of a directory that is sent to " + s.client.where()}
+	}
 	if r.Name == "" {
 		r.Name = "cell-" + strings.ToLower(rand.Text()[:10])
 	}
@@ -81,16 +103,6 @@ func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, e
 		return nil, err
 	}
 	return &Cell{Name: made.Cell, Created: made, client: s.client}, nil
-}
-
-func (c *Cell) acceptHere(ctx context.Context, r Accept) (*AcceptResult, error) {
-	args := flags{"accept", c.Name, "--apply"}
-	args.text("run", r.Run)
-	args.list("only", r.Only)
-	args.list("except", r.Except)
-	args.text("reason", r.Reason)
-	args.on("force", r.Force)
-	return byBinary[AcceptResult](ctx, c.client, args, nil)
 }
 
 func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {

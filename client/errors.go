@@ -3,8 +3,10 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -27,11 +29,21 @@ type Error struct {
 	RequestID string
 }
 
+// shownDetails is how many details the text of an error has.
+const shownDetails = 5
+
+// Error returns what failed, with the first details and the hint.
 func (e *Error) Error() string {
-	if e.Hint == "" {
-		return e.Message
+	text := e.Message
+	if more := len(e.Details) - shownDetails; more > 0 {
+		text += fmt.Sprintf(": %s; and %d more", strings.Join(e.Details[:shownDetails], "; "), more)
+	} else if len(e.Details) > 0 {
+		text += ": " + strings.Join(e.Details, "; ")
 	}
-	return e.Message + " (" + e.Hint + ")"
+	if e.Hint == "" {
+		return text
+	}
+	return text + " (" + e.Hint + ")"
 }
 
 // HasCode reports whether an error is one of the daemon's with this code.

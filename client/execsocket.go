@@ -47,6 +47,8 @@ type OpenExec struct {
 	// TTY gives the command a terminal of Cols and Rows. What it writes is Stdout.
 	TTY        bool
 	Cols, Rows uint16
+	// Attached ends the command with the socket.
+	Attached bool
 }
 
 func (r OpenExec) query() url.Values {
@@ -61,6 +63,9 @@ func (r OpenExec) query() url.Values {
 	}
 	if r.TTY {
 		q.Set("tty", "true")
+	}
+	if r.Attached {
+		q.Set("attached", "true")
 	}
 	setSize(q, r.Cols, r.Rows)
 	return q
@@ -95,9 +100,19 @@ type ExecExit struct {
 
 // OpenExec executes a command in a live cell with its input and output in a socket.
 // Stdout and Stderr get the output as it comes. The end of the context closes the
-// socket: the command goes on, and Attach joins it.
+// socket: the command goes on, unless it is Attached, and Attach joins it.
 func (c *Cell) OpenExec(ctx context.Context, r OpenExec, opts ...CallOption) (*ExecSocket, error) {
 	return c.dial(ctx, c.path("/exec")+"?"+r.query().Encode(), opts)
+}
+
+// ShareKeyboard has Attach join the clients that share the keyboard: the first one types.
+// One that takes it becomes the first. Without it the client always types.
+func ShareKeyboard(take bool) CallOption {
+	return func(c *call) {
+		if c.keyboard = "share"; take {
+			c.keyboard = "take"
+		}
+	}
 }
 
 // Attach joins a command that OpenExec began: it gets the last 256 KiB of its output,
@@ -105,6 +120,9 @@ func (c *Cell) OpenExec(ctx context.Context, r OpenExec, opts ...CallOption) (*E
 func (c *Cell) Attach(ctx context.Context, exec string, cols, rows uint16, opts ...CallOption) (*ExecSocket, error) {
 	query := url.Values{}
 	setSize(query, cols, rows)
+	if in, err := newCall(http.MethodGet, "", nil, opts); err == nil && in.keyboard != "" {
+		query.Set("keyboard", in.keyboard)
+	}
 	return c.dial(ctx, c.path("/exec/"+url.PathEscape(exec))+"?"+query.Encode(), opts)
 }
 

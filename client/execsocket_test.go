@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,23 @@ func TestExecSocket(t *testing.T) {
 	}
 	if _, err := cell.OpenExec(t.Context(), client.OpenExec{Command: []string{"true"}, Timeout: "soon"}); !client.HasCode(err, "usage") {
 		t.Error(err)
+	}
+}
+
+// TestExecAttached closes the socket of a command that ends with it.
+func TestExecAttached(t *testing.T) {
+	t.Parallel()
+	cell := liveCell(t, "attached")
+	s, err := cell.OpenExec(t.Context(), client.OpenExec{Command: []string{"sleep", "1000"}, Attached: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.ID
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for runs := true; runs; {
+		runs = slices.ContainsFunc(all(t, cell.Processes(t.Context())), func(p client.ProcessInfo) bool { return p.ExecID == id })
 	}
 }
 

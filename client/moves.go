@@ -24,12 +24,19 @@ func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*Mov
 // Accept accepts a run; without one, the newest that is undecided. With Apply a refused
 // apply does not change the decision: then there can be a result and an error.
 func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
+	sent := false
 	if r.Apply {
-		if sent, err := c.isSent(ctx); sent || err != nil {
-			return here(err, func() (*AcceptResult, error) { return c.acceptHere(ctx, r) })
+		var err error
+		if sent, err = c.isSent(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
+	r.Apply = r.Apply && !sent
+	res, err := post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
+	if err == nil && sent {
+		res.Applied, err = c.applyHere(ctx, Apply{})
+	}
+	return res, err
 }
 
 // Reject rejects a run and goes back to the state before it.
@@ -39,7 +46,7 @@ func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveR
 
 // Apply writes accepted work to the source directory, or to another one.
 func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyResult, error) {
-	if sent, err := c.isSent(ctx); sent || err != nil {
+	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.applyHere(ctx, r) })
 	}
 	return post[ApplyResult](ctx, c.client, c.path("/apply"), r, opts)
@@ -47,7 +54,7 @@ func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyRe
 
 // Undo takes the last apply back.
 func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResult, error) {
-	if sent, err := c.isSent(ctx); sent || err != nil {
+	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.undoHere(ctx, r) })
 	}
 	return post[ApplyResult](ctx, c.client, c.path("/undo"), r, opts)
@@ -56,7 +63,7 @@ func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResu
 // Refresh takes over what changed in the source directory.
 func (c *Cell) Refresh(ctx context.Context, r Refresh, opts ...CallOption) (*RefreshResult, error) {
 	if r.Upload == "" {
-		if sent, err := c.isSent(ctx); sent || err != nil {
+		if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 			return here(err, func() (*RefreshResult, error) { return c.refreshHere(ctx, r) })
 		}
 	}

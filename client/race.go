@@ -79,9 +79,19 @@ func (r *RaceAnswer) of(c *Client) {
 }
 
 // Race tries commands in forks of the cell, judges the results, and names the best. The
-// request need not name the cell. The end of the context ends the race.
+// request need not name the cell. The end of the context ends the race. With Apply to a
+// daemon elsewhere a refused apply does not change the decision: then there can be a
+// result and an error.
 func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswer, error) {
 	r.Cell = c.Name
+	sent := false
+	if r.Accept && r.Apply {
+		var err error
+		if sent, err = c.isSent(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.Apply = r.Apply && !sent
 	in, err := newCall(http.MethodPost, "/v1/race", r, opts)
 	if err != nil {
 		return nil, err
@@ -91,7 +101,10 @@ func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswe
 		return nil, err
 	}
 	res.of(c.client)
-	return res, nil
+	if sent && res.Winner != nil {
+		res.Applied, err = c.applyHere(ctx, Apply{})
+	}
+	return res, err
 }
 
 func (c *Cell) race(ctx context.Context, in *call) (*RaceAnswer, error) {

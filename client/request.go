@@ -32,6 +32,7 @@ type call struct {
 	stdout, stderr  io.Writer
 	started         func(id string)
 	attempt, judged func(RaceAttempt)
+	keyboard        string
 }
 
 // IdempotencyKey has the daemon do a POST with this key once, however often it is

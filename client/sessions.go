@@ -95,7 +95,7 @@ func (s *Session) Rewind(ctx context.Context, r Rewind, opts ...CallOption) (*Re
 func (s *Session) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
 	if r.Apply {
 		if sent, err := s.Cell().isSent(ctx); sent || err != nil {
-			return here(err, func() (*AcceptResult, error) { return s.Cell().acceptHere(ctx, r) })
+			return here(err, func() (*AcceptResult, error) { return s.Cell().Accept(ctx, r, opts...) })
 		}
 	}
 	return post[AcceptResult](ctx, s.client, s.path("/accept"), r, opts)

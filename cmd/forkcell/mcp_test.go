@@ -118,6 +118,9 @@ func TestMCPStdioStory(t *testing.T) {
 	if run["stdout"] != "greeting = hi\n" || run["cell"] != "shopper" || run["decision"] != "pending" {
 		t.Errorf("%v", run)
 	}
+	s.do("policy_explain", map[string]any{"path": "/etc/passwd"})
+	s.do("policy_explain", map[string]any{"policy": "offline", "path": "/etc/passwd"})
+	s.do("receipt_verify", nil)
 	s.do("restore", map[string]any{"reason": "not that"})
 	s.do("fork", map[string]any{"name": "shopper-try", "n": 2})
 	s.do("run", map[string]any{"cell": "shopper-try-1", "command": []string{"true"}})

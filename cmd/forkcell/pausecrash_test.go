@@ -42,9 +42,7 @@ func TestPauseKilledAtEveryFailpoint(t *testing.T) {
 
 // TestGvisorPauseKilled is the same with memory on disk.
 func TestGvisorPauseKilled(t *testing.T) {
-	if os.Getenv("FORKCELL_TEST_GVISOR") == "" {
-		t.Skip("make test-gvisor builds the runtime and runs this test")
-	}
+	needGvisor(t)
 	before, after := pausePoints()
 	for _, point := range append(slices.Concat(before, after), "pause.saved", "capture.copied") {
 		t.Run("pause/"+point, func(t *testing.T) {
@@ -63,9 +61,7 @@ func TestGvisorPauseKilled(t *testing.T) {
 // TestGvisorBranchKilled kills the supervisor while it makes branches of a guest. None of
 // them is left, and the files of the cell are kept.
 func TestGvisorBranchKilled(t *testing.T) {
-	if os.Getenv("FORKCELL_TEST_GVISOR") == "" {
-		t.Skip("make test-gvisor builds the runtime and runs this test")
-	}
+	needGvisor(t)
 	for _, point := range []string{"live.saved", "live.captured", "branch.forked", "branch.started"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -118,9 +114,12 @@ func (p *pauseLab) start(point string) {
 	p.said = p.ask()
 }
 
+// askMemory asks the process for what it has in its memory.
+const askMemory = "echo >/dev/shm/in; cat /dev/shm/out"
+
 func (p *pauseLab) ask() string {
 	p.Helper()
-	return p.must("exec", "demo", "--", "sh", "-c", "echo >/dev/shm/in; cat /dev/shm/out")
+	return p.must("exec", "demo", "--", "sh", "-c", askMemory)
 }
 
 // state returns the state of the cell.
@@ -161,6 +160,12 @@ func (p *pauseLab) sound() {
 	if left, err := os.ReadDir(filepath.Join(p.home(), "memory")); err == nil && len(left) > 0 {
 		p.Errorf("left: %v", left)
 	}
+	p.intact()
+}
+
+// intact checks the home.
+func (p *pauseLab) intact() {
+	p.Helper()
 	e, release, err := app.Open(p.home(), app.Write, caller.Caller{Actor: func() string { return "tester" }})
 	p.ok(err)
 	defer func() { _ = release() }()

@@ -23,19 +23,18 @@ func fileToken(s *stdio, name string) (file, secret string) {
 	return file, secret
 }
 
-// reloaded is a daemon that has its tokens in a file.
+// reloaded is a daemon that reads files again.
 type reloaded struct {
 	*stdio
-	tokens, address string
-	daemon          *exec.Cmd
-	log             *bufio.Scanner
+	address string
+	daemon  *exec.Cmd
+	log     *bufio.Scanner
 }
 
 // serve starts the daemon.
-func (r *reloaded) serve(tokens string) {
+func (r *reloaded) serve(flags ...string) {
 	r.Helper()
-	r.write(tokens)
-	r.daemon = r.program("serve", "--listen", "127.0.0.1:0", "--tokens", r.tokens)
+	r.daemon = r.program(append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
 	out, err := r.daemon.StdoutPipe()
 	if err != nil {
 		r.Fatal(err)
@@ -57,17 +56,19 @@ func (r *reloaded) serve(tokens string) {
 	r.address = address
 }
 
-func (r *reloaded) write(tokens string) {
+// write writes a file, and returns its name.
+func (r *reloaded) write(name, text string) string {
 	r.Helper()
-	if err := os.WriteFile(r.tokens, []byte(tokens), 0o600); err != nil {
+	file := filepath.Join(r.dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		r.Fatal(err)
 	}
+	return file
 }
 
-// reload changes the file, and returns when the daemon has said what it did.
-func (r *reloaded) reload(tokens, want string) {
+// reload sends the signal, and returns when the daemon has said what it did.
+func (r *reloaded) reload(want string) {
 	r.Helper()
-	r.write(tokens)
 	if err := r.daemon.Process.Signal(unix.SIGHUP); err != nil {
 		r.Fatal(err)
 	}
@@ -101,16 +102,17 @@ func (r *reloaded) want(status int, secret string) {
 // changes nothing.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	r := &reloaded{stdio: &stdio{T: t, dir: dir}, tokens: filepath.Join(dir, "tokens")}
+	r := &reloaded{stdio: &stdio{T: t, dir: t.TempDir()}}
 	old, oldSecret := fileToken(r.stdio, "old")
 	next, nextSecret := fileToken(r.stdio, "next")
-	r.serve(old)
+	r.serve("--tokens", r.write("tokens", old))
 	r.want(http.StatusOK, oldSecret)
 	r.want(http.StatusUnauthorized, nextSecret)
-	r.reload(next, "reloaded")
+	r.write("tokens", next)
+	r.reload("reloaded")
 	r.want(http.StatusUnauthorized, oldSecret)
 	r.want(http.StatusOK, nextSecret)
-	r.reload("broken", "invalid token")
+	r.write("tokens", "broken")
+	r.reload("invalid token")
 	r.want(http.StatusOK, nextSecret)
 }

@@ -64,7 +64,7 @@ type Range struct {
 	To   string `yaml:"to" json:"to,omitempty"`
 }
 
-// Arguments are what Forkcell adds to a command line.
+// Arguments are those that Forkcell adds to a command line.
 type Arguments struct {
 	Always []string `yaml:"always" json:"always,omitempty"`
 	// Yolo lets the agent work without asking, Prompt makes it ask.
@@ -119,6 +119,10 @@ type Credential struct {
 	Endpoints []Endpoint `yaml:"endpoints" json:"endpoints,omitempty"`
 	// Login describes the file of a login on the host.
 	Login *Login `yaml:"login" json:"login,omitempty"`
+	// Providers are the parts of a login with several services, by their key in the
+	// login's file. A part has endpoints, prefix, login and policy of its own; entries of
+	// the file that are no part stay out of the cell.
+	Providers []Credential `yaml:"providers" json:"providers,omitempty"`
 	// Policy is what this credential needs of the network besides the agent.
 	Policy Fragment `yaml:"policy" json:"policy,omitzero"`
 	// Excludes are keys that are left out if this one is used.
@@ -136,7 +140,7 @@ type Endpoint struct {
 // refreshed.
 type Login struct {
 	// File is the path of the file below the home, on the host and in the cell.
-	File string `yaml:"file" json:"file"`
+	File string `yaml:"file" json:"file,omitempty"`
 	// Tokens are the places of its secrets, as keys joined by dots.
 	Tokens []string `yaml:"tokens" json:"tokens"`
 	// Expires is the place of the time at which the login ends: milliseconds since
@@ -153,7 +157,11 @@ type TokenEndpoint struct {
 	Host string `yaml:"host" json:"host"`
 	Port int    `yaml:"port" json:"port"`
 	Path string `yaml:"path" json:"path"`
-	// Request and Answer map keys of the JSON bodies to places of the login's file.
+	// Form reports that the request is a form. It is JSON else, and so is the answer.
+	Form bool `yaml:"form" json:"form,omitempty"`
+	// Passed are keys of the program's request that the service needs besides client_id.
+	Passed []string `yaml:"passed" json:"passed,omitempty"`
+	// Request and Answer map keys of the bodies to places of the login's file.
 	Request map[string]string `yaml:"request" json:"request"`
 	Answer  map[string]string `yaml:"answer" json:"answer"`
 }
@@ -242,6 +250,19 @@ func (a *Adapter) Credential(key string) (Credential, bool) {
 		return Credential{}, false
 	}
 	return a.Credentials[i], true
+}
+
+// Parts returns the providers of a login, with keys as KEY.PROVIDER. A credential without
+// providers is its own only part.
+func (c Credential) Parts() []Credential {
+	if len(c.Providers) == 0 {
+		return []Credential{c}
+	}
+	out := slices.Clone(c.Providers)
+	for i := range out {
+		out[i].Key = c.Key + "." + out[i].Key
+	}
+	return out
 }
 
 // Keys returns the keys of the credentials, in the order of preference.

@@ -178,18 +178,35 @@ func (a *Adapter) checkCredentials() error {
 			return fmt.Errorf("credentials[%d]: needs variable or login", i)
 		case c.Variable != "" && !isVariable(c.Variable):
 			return fmt.Errorf("credentials[%d]: %s is not the name of a variable", i, quote.Arg(c.Variable))
-		case len(c.Endpoints) == 0:
-			return fmt.Errorf("credentials[%d]: needs endpoints", i)
+		case len(c.Providers) > 0 && c.Login == nil:
+			return fmt.Errorf("credentials[%d]: providers are those of a login", i)
 		}
 		if c.Login != nil {
 			if err := below(c.Login.File); err != nil {
 				return fmt.Errorf("credentials[%d]: login: %w", i, err)
 			}
 		}
-		for _, e := range c.Endpoints {
-			if e.Host == "" || e.Port < 1 || e.Port > 65535 {
-				return fmt.Errorf("credentials[%d]: an endpoint has a host and a port", i)
+		for _, part := range c.Parts() {
+			if err := part.checkPart(); err != nil {
+				return fmt.Errorf("credentials[%d]: %w", i, err)
 			}
+		}
+		for _, p := range c.Providers {
+			if !isKey(p.Key) || p.Login == nil || len(p.Login.Tokens) == 0 || len(p.Providers) > 0 {
+				return fmt.Errorf("credentials[%d]: providers: each has a key, and a login with tokens", i)
+			}
+		}
+	}
+	return nil
+}
+
+func (c Credential) checkPart() error {
+	if len(c.Endpoints) == 0 {
+		return errors.New("needs endpoints")
+	}
+	for _, e := range c.Endpoints {
+		if e.Host == "" || e.Port < 1 || e.Port > 65535 {
+			return errors.New("an endpoint has a host and a port")
 		}
 	}
 	return nil

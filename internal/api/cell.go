@@ -155,7 +155,7 @@ type CellInfo struct {
 	State        string    `json:"state"` // one of the states of a cell
 	Files        int64     `json:"files"`
 	Bytes        int64     `json:"bytes"`
-	OwnBytes     int64     `json:"own_bytes"` // what its own layers and the memory of its checkpoints hold
+	OwnBytes     int64     `json:"own_bytes"` // what its own layers, and the memory of its checkpoints and its pause, hold
 	Layers       int       `json:"layers"`
 	LastRun      string    `json:"last_run"`
 	LastOutcome  string    `json:"last_outcome"`

@@ -198,7 +198,7 @@ func Codes() []CodeInfo {
 		{CodeCompare, 500, "two states could not be compared"},
 		{CodeConflict, 409, "both sides changed the same path"},
 		{CodeHeldBack, 409, "the changes have control files or rights that must be allowed"},
-		{CodeNoSource, 422, "the cell has no source directory"},
+		{CodeNoSource, 422, "the cell has no source directory, or it is not there any more"},
 		{CodePending, 409, "the work is not accepted"},
 		{CodeNothing, 409, "there is nothing to do"},
 		{CodeDecided, 409, "the run is decided already"},

@@ -1,9 +1,14 @@
 package api
 
+import "strings"
+
 // PublishRequest puts accepted work on a branch of the repository in the source
 // directory.
 type PublishRequest struct {
-	Cell    string `json:"cell"`
+	Cell string `json:"cell"`
+	// To is the directory of the repository; "" is the source directory. A daemon does
+	// not take it.
+	To      Text   `json:"to,omitempty"`
 	Branch  string `json:"branch"`
 	Base    string `json:"base,omitempty"`
 	Title   string `json:"title,omitempty"`
@@ -70,4 +75,12 @@ type PublishedChange struct {
 	Path       string `json:"path"`
 	PathBase64 string `json:"path_base64,omitempty"`
 	Change     string `json:"change"` // added, modified, deleted
+}
+
+// IsID reports whether a text has the form of an id: a kind, an underscore, and letters and
+// digits.
+func IsID(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	kind, rest, ok := strings.Cut(s, "_")
+	return ok && kind != "" && rest != "" && len(s) <= 96 && strings.Trim(kind, letters) == "" && strings.Trim(rest, letters+"0123456789") == ""
 }

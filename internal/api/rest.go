@@ -184,9 +184,6 @@ type ResumeBody struct {
 	Credentials map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name. They are not kept while a cell is paused on disk."`
 }
 
-// EmptyBody is the body of a request without settings.
-type EmptyBody struct{}
-
 // ExecBody is the body of POST /v1/cells/{cell}/exec.
 type ExecBody struct {
 	Command     []string          `json:"command" doc:"The command and its arguments." minItems:"1"`
@@ -306,6 +303,25 @@ type AcceptedState struct {
 	Origins []string `json:"origins"`
 	// Undecided describes the first work after the state, or is "".
 	Undecided string `json:"undecided"`
+	// Receipts are those of the runs whose work the state has, the newest first, if the
+	// request asks for them.
+	Receipts []PublishedReceipt `json:"receipts"`
+}
+
+// PublicationBody is the body of POST /v1/cells/{cell}/publications: what the caller has
+// published on its own machine.
+type PublicationBody struct {
+	PublishID   string `json:"publish_id" doc:"Names the publication."`
+	Checkpoint  string `json:"checkpoint_id" doc:"The accepted state that was published."`
+	Repository  string `json:"repository" doc:"The repository, as a path on the caller's machine."`
+	Branch      string `json:"branch" doc:"The new branch."`
+	Base        string `json:"base" doc:"The branch that it begins at."`
+	BaseCommit  string `json:"base_commit" doc:"The commit of the base."`
+	Commit      string `json:"commit" doc:"The new commit."`
+	Signed      string `json:"signed" doc:"The kind of its signature: ssh, gpg or off."`
+	PushedTo    string `json:"pushed_to,omitempty" doc:"The URL that it was pushed to."`
+	PullRequest string `json:"pull_request,omitempty" doc:"The URL of the pull request."`
+	State       string `json:"state,omitempty" doc:"What is missing of the publication."`
 }
 
 // VerifyBody is the body of POST /v1/cells/{cell}/verify.

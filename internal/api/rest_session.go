@@ -69,7 +69,7 @@ type PublishBody struct {
 	DryRun      bool   `json:"dry_run,omitempty" doc:"Make and check the commit, publish nothing."`
 }
 
-// SessionPlan is what was decided about a session before it starts.
+// SessionPlan has the decisions about a session before it starts.
 type SessionPlan struct {
 	Title           string            `json:"title"`
 	Workspace       string            `json:"workspace"`

@@ -82,7 +82,15 @@ type StopRequest struct {
 	// Grace is the time between asking its processes to end and killing them;
 	// negative is the usual time.
 	Grace time.Duration `json:"grace_ns"`
+	// For is what the cell is ended for, one of EndedBy; "" is EndedByStop.
+	For string `json:"for,omitempty"`
 }
+
+// EndedBy is the request by which a cell was ended under a command.
+const (
+	EndedByStop   = "stop"
+	EndedByRewind = "rewind"
+)
 
 // ExecRequest asks for one command in a live cell.
 type ExecRequest struct {
@@ -365,6 +373,8 @@ type ExecResult struct {
 	TimedOut bool   `json:"timed_out"`
 	Killed   bool   `json:"killed"`
 	Detached bool   `json:"detached"`
+	// EndedBy is the request by which the whole cell was ended, or "".
+	EndedBy string `json:"ended_by,omitempty"`
 }
 
 // Login is a login of an agent on the host, which a run uses by placeholders and may
@@ -401,7 +411,11 @@ type TokenEndpoint struct {
 	Host string `json:"host"`
 	Port uint16 `json:"port"`
 	Path string `json:"path"`
-	// Request and Answer map keys of the JSON bodies to places of the file.
+	// Form reports that the request is a form. It is JSON else, and so is the answer.
+	Form bool `json:"form,omitempty"`
+	// Passed are keys of the program's request that are sent on, besides client_id.
+	Passed []string `json:"passed,omitempty"`
+	// Request and Answer map keys of the bodies to places of the file.
 	Request map[string]string `json:"request"`
 	Answer  map[string]string `json:"answer"`
 }

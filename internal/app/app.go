@@ -54,7 +54,7 @@ const readyCells = 8
 func (m Mode) store() store.Mode {
 	return map[Mode]store.Mode{
 		Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Work, Visit: store.Visit,
-		Serve: store.Create,
+		Serve: store.Serve,
 	}[m]
 }
 

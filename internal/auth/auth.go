@@ -193,12 +193,10 @@ func (r Request) variables(list []Decision) {
 
 func endpoints(c agent.Credential) []string {
 	var out []string
-	for _, e := range c.Endpoints {
-		text := injection.Endpoint{Host: e.Host, Port: uint16(e.Port)}.String()
-		if e.Path != "" {
-			text += e.Path
+	for _, part := range c.Parts() {
+		for _, e := range part.Endpoints {
+			out = append(out, injection.Endpoint{Host: e.Host, Port: uint16(e.Port)}.String()+e.Path)
 		}
-		out = append(out, text)
 	}
 	return out
 }

@@ -100,7 +100,7 @@ func TestWhy(t *testing.T) {
 		"other mode, set":  {"codex", "strict", "codex_api_key", "version = 1\n[credentials.codex_api_key]\nsource = \"key\"\nmodes = [\"build\"]\n", []string{"CODEX_API_KEY=k"}, want{false, "", auth.FilteredMode, "mode does not match modes"}},
 		"other provider":   {"gemini", "strict", "github_hosts", "version = 1\n[credentials.github_hosts]\nsource = \"key\"\nproviders = [\"codex\"]\n", nil, want{false, "", auth.FilteredProvider, "agent does not match providers; modes not restricted"}},
 		"copy":             {"codex", "build", "codex_auth", "version = 1\n[credentials.codex_auth]\nsource = \"key\"\nmaterialize = \"copy\"\nmodes = [\"build\"]\n", nil, want{true, "copy", auth.Ready, "mode matches modes"}},
-		"only as a copy":   {"gemini", "strict", "gemini_oauth", "version = 1\n[credentials]\ngemini_oauth = \"key\"\n", nil, want{true, "", auth.ConfiguredOnly, "no placeholder can stand"}},
+		"only as a copy":   {"gemini", "strict", "gemini_projects", "version = 1\n[credentials]\ngemini_projects = \"key\"\n", nil, want{true, "", auth.ConfiguredOnly, "no placeholder can stand"}},
 		"login":            {"claude", "strict", "claude_auth", login, nil, want{true, "placeholder", auth.HostSource, "not restricted"}},
 		"keychain":         {"claude", "strict", "claude_auth", "version = 1\n[credentials.claude_auth]\nresolver = \"claude-macos-keychain\"\n", nil, want{true, "placeholder", auth.ConfiguredOnly, "keychain"}},
 		"configured first": {"claude", "strict", "claude_api_key", login, []string{"ANTHROPIC_API_KEY=k"}, want{false, "", auth.Absent, "not configured"}},

@@ -21,7 +21,7 @@ import (
 // maxLogin bounds the file of a login, and a file that is copied.
 const maxLogin = 1 << 20
 
-// Grant is what a session's cell and its proxy get of the credentials. Only files that
+// Grant is the part of the credentials that a session's cell and its proxy get. Only files that
 // are copied hold a secret.
 type Grant struct {
 	// Rules are the credentials of the session's policy.
@@ -38,6 +38,10 @@ type Grant struct {
 	SSH *SSH
 	// Used are the keys, each with the way it gets in.
 	Used map[string]string
+	// Notes are what to say of a credential after its source, by key.
+	Notes map[string]string
+	// Policies are what the providers of a login need of the network.
+	Policies []*policy.Policy
 
 	secrets []SecretCopy
 }
@@ -54,7 +58,7 @@ type File struct {
 // NewGrant carries out decisions. A credential that is selected and cannot be used is
 // an error: a session without it would not be what the operator configured.
 func NewGrant(decisions []Decision, h Host) (*Grant, error) {
-	g := &Grant{Placeholders: map[string]string{}, Used: map[string]string{}}
+	g := &Grant{Placeholders: map[string]string{}, Used: map[string]string{}, Notes: map[string]string{}}
 	for _, d := range decisions {
 		if !d.Selected {
 			continue
@@ -129,6 +133,14 @@ func (g *Grant) copy(d Decision, h Host) error {
 		return err
 	}
 	g.Files = append(g.Files, File{Path: target, Text: text, Secret: true})
+	var root map[string]any
+	if len(d.Spec.Providers) > 0 && json.Unmarshal(text, &root) == nil {
+		for _, part := range d.Spec.Providers {
+			if slices.ContainsFunc(part.Login.Tokens, func(place string) bool { return at(root, place) != nil }) {
+				g.Policies = append(g.Policies, part.Policy.Policy())
+			}
+		}
+	}
 	return nil
 }
 
@@ -152,31 +164,76 @@ func (g *Grant) login(d Decision, h Host) error {
 	if json.Unmarshal(text, &root) != nil {
 		return fmt.Errorf("%s is no JSON object", quote.Path(name))
 	}
-	spec := d.Spec.Login
-	out := api.Login{Key: d.Credential, File: api.Text(name), WriteBack: d.Entry.WriteBack, Expires: spec.Expires, Scopes: spec.Scopes, Refresh: tokenEndpoints(spec)}
 	shown := map[string]string{}
-	for _, place := range spec.Tokens {
+	for _, part := range d.Spec.Parts() {
+		tokens, err := g.tokens(part, name, root, shown)
+		if err != nil {
+			return err
+		}
+		if len(tokens) == 0 {
+			continue
+		}
+		l := part.Login
+		g.Logins = append(g.Logins, api.Login{
+			Key: d.Credential, File: api.Text(name), WriteBack: d.Entry.WriteBack, Tokens: tokens,
+			Expires: l.Expires, Scopes: l.Scopes, Refresh: tokenEndpoints(l),
+		})
+		if len(d.Spec.Providers) > 0 {
+			g.Policies = append(g.Policies, part.Policy.Policy())
+		}
+	}
+	if len(shown) == 0 {
+		return fmt.Errorf("%s holds no login", quote.Path(name))
+	}
+	if len(d.Spec.Providers) > 0 {
+		g.Notes[d.Credential] = providers(root, shown)
+	}
+	copied, err := json.MarshalIndent(stub(root, "", shown), "", "  ")
+	g.Files = append(g.Files, File{Path: d.Spec.Login.File, Text: append(copied, '\n')})
+	return err
+}
+
+// tokens grants the tokens of a part of a login that its file has, and adds their
+// placeholders to those that are shown, by place.
+func (g *Grant) tokens(part agent.Credential, file string, root map[string]any, shown map[string]string) (out []api.LoginToken, err error) {
+	for _, place := range part.Login.Tokens {
 		value, _ := at(root, place).(string)
 		if value == "" {
 			continue
 		}
-		rule, err := tokenRule(d, place)
+		rule, err := tokenRule(part, place)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := g.add(rule, "json:"+name+"#"+place, credential.LeadOf(value, d.Spec.Prefix)); err != nil {
-			return err
+		if err := g.add(rule, "json:"+file+"#"+place, credential.LeadOf(value, part.Prefix)); err != nil {
+			return nil, err
 		}
 		shown[place] = g.Placeholders[rule.Name]
-		out.Tokens = append(out.Tokens, api.LoginToken{Credential: rule.Name, Place: place, Lead: d.Spec.Prefix})
+		out = append(out, api.LoginToken{Credential: rule.Name, Place: place, Lead: part.Prefix})
 	}
-	if len(out.Tokens) == 0 {
-		return fmt.Errorf("%s holds no login", quote.Path(name))
+	return out, nil
+}
+
+// providers says which entries of a login a session has, and which stay out.
+func providers(root map[string]any, shown map[string]string) string {
+	var in, out []string
+	for key, entry := range root {
+		if _, is := entry.(map[string]any); !is {
+			continue
+		}
+		if slices.ContainsFunc(tokensBelow(shown), func(p string) bool { return strings.HasPrefix(p, key+".") }) {
+			in = append(in, quote.Arg(key))
+		} else {
+			out = append(out, quote.Arg(key))
+		}
 	}
-	g.Logins = append(g.Logins, out)
-	copied, err := json.MarshalIndent(stub(root, "", shown), "", "  ")
-	g.Files = append(g.Files, File{Path: spec.File, Text: append(copied, '\n')})
-	return err
+	slices.Sort(in)
+	text := ": " + strings.Join(in, ", ")
+	if len(out) > 0 {
+		slices.Sort(out)
+		text += "; unknown and left out: " + strings.Join(out, ", ")
+	}
+	return text
 }
 
 // at returns the value at a place: keys, joined by dots.
@@ -234,7 +291,7 @@ func tokensBelow(shown map[string]string) []string {
 // length and its form.
 func plain(key, text string) bool {
 	low := strings.ToLower(key)
-	return len(text) <= maxPlain && len(redact.Find([]byte(text))) == 0 &&
+	return len(text) <= maxPlain && low != "access" && low != "refresh" && len(redact.Find([]byte(text))) == 0 &&
 		!slices.ContainsFunc([]string{"token", "secret", "password", "key", "cookie", "credential"}, func(w string) bool { return strings.Contains(low, w) })
 }
 
@@ -254,12 +311,12 @@ func words(key string, list []any) []string {
 
 // tokenRule returns the rule of one token of a login. The token that renews goes only
 // to the token endpoints, and the others never go there.
-func tokenRule(d Decision, place string) (policy.Credential, error) {
+func tokenRule(c agent.Credential, place string) (policy.Credential, error) {
 	last := place[strings.LastIndexByte(place, '.')+1:]
-	rule := policy.Credential{Name: d.Credential + "." + last, ExposeAs: "FORKCELL_" + variable(d.Credential+"_"+last)}
+	rule := policy.Credential{Name: c.Key + "." + last, ExposeAs: "FORKCELL_" + variable(c.Key+"_"+last)}
 	renews := false
 	var refresh []agent.Endpoint
-	for _, e := range d.Spec.Login.Refresh {
+	for _, e := range c.Login.Refresh {
 		refresh = append(refresh, agent.Endpoint{Host: e.Host, Port: e.Port, Path: e.Path})
 		for _, p := range e.Request {
 			renews = renews || p == place
@@ -267,7 +324,7 @@ func tokenRule(d Decision, place string) (policy.Credential, error) {
 	}
 	places := refresh
 	if !renews {
-		places = slices.DeleteFunc(slices.Clone(d.Spec.Endpoints), func(e agent.Endpoint) bool { return slices.Contains(refresh, e) })
+		places = slices.DeleteFunc(slices.Clone(c.Endpoints), func(e agent.Endpoint) bool { return slices.Contains(refresh, e) })
 	}
 	var err error
 	rule.Endpoints, err = credentialEndpoints(places)
@@ -303,7 +360,7 @@ func credentialEndpoints(list []agent.Endpoint) ([]policy.CredentialEndpoint, er
 func tokenEndpoints(l *agent.Login) []api.TokenEndpoint {
 	var out []api.TokenEndpoint
 	for _, e := range l.Refresh {
-		out = append(out, api.TokenEndpoint{Host: e.Host, Port: uint16(e.Port), Path: e.Path, Request: e.Request, Answer: e.Answer})
+		out = append(out, api.TokenEndpoint{Host: e.Host, Port: uint16(e.Port), Path: e.Path, Form: e.Form, Passed: e.Passed, Request: e.Request, Answer: e.Answer})
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,76 @@ func TestGrantOfClaims(t *testing.T) {
 	}
 }
 
+// TestGrantOfForm grants a login whose token endpoint takes a form.
+func TestGrantOfForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	claims := "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(`{"email":"a@example.com"}`)) + "."
+	w.write(".gemini/oauth_creds.json", `{"access_token": "REAL1", "refresh_token": "REAL2", "id_token": "`+claims+`REAL3", "expiry_date": 5}`)
+	g := w.grant(w.request("gemini", "strict", "version = 1\n[credentials.gemini_oauth]\nresolver = \"gemini-home-oauth-file\"\n"))
+	if text := string(g.Files[0].Text); strings.Contains(text, "REAL") || strings.Count(text, "fcph_") != 3 || !strings.Contains(text, claims+"fcph_") || !strings.Contains(text, `"expiry_date": 5`) {
+		t.Errorf("the cell's login is %s", text)
+	}
+	if e := g.Logins[0].Refresh[0]; !e.Form || !slices.Equal(e.Passed, []string{"client_secret"}) || g.Logins[0].Expires != "expiry_date" {
+		t.Errorf("logins %+v", g.Logins)
+	}
+	for _, r := range g.Rules {
+		renews := r.Name == "gemini_oauth.refresh_token"
+		for _, e := range r.Endpoints {
+			if e.Covers("oauth2.googleapis.com", 443, "/token") != renews || e.Covers("cloudcode-pa.googleapis.com", 443, "/v1internal:x") && renews {
+				t.Errorf("%s goes to %v", r.Name, e)
+			}
+		}
+	}
+}
+
+// TestGrantOfProviders grants a login with entries of several services: each has a
+// placeholder for its own places, and those that the adapter does not know stay out.
+func TestGrantOfProviders(t *testing.T) {
+	t.Parallel()
+	const file = `{
+		"anthropic": {"type": "api", "key": "REAL-anthropic"},
+		"openai": {"type": "oauth", "refresh": "REAL-refresh", "access": "REAL-access", "expires": 7, "accountId": "acct"},
+		"google": {"type": "oauth", "access": "REAL-google", "refresh": "REAL-google-2"},
+		"groq": {"type": "api", "key": "REAL-groq"}, "version": 1
+	}`
+	w := newWorld(t)
+	w.write(".local/share/opencode/auth.json", file)
+	policy := "version = 1\n[credentials.opencode_auth]\nresolver = \"opencode-home-auth-file\"\nwrite_back = true\n"
+	g := w.grant(w.request("opencode", "strict", policy))
+	var in map[string]map[string]any
+	text := string(g.Files[0].Text)
+	if err := json.Unmarshal([]byte(strings.Replace(text, `"version": 1`, `"version": {}`, 1)), &in); err != nil || strings.Contains(text, "REAL") || len(in) != 3 ||
+		in["anthropic"]["key"] != g.Placeholders["opencode_auth.anthropic.key"] || in["openai"]["refresh"] != g.Placeholders["opencode_auth.chatgpt.refresh"] ||
+		in["openai"]["access"] != g.Placeholders["opencode_auth.chatgpt.access"] || in["openai"]["accountId"] != "acct" || in["openai"]["expires"] != 7.0 {
+		t.Errorf("%v; the cell's login is %s", err, text)
+	}
+	if note := g.Notes["opencode_auth"]; note != ": anthropic, openai; unknown and left out: google, groq" {
+		t.Errorf("the note is %q", note)
+	}
+	goes := map[string]string{"opencode_auth.anthropic.key": "api.anthropic.com /v1/messages", "opencode_auth.chatgpt.access": "chatgpt.com /backend-api/codex/responses", "opencode_auth.chatgpt.refresh": "auth.openai.com /oauth/token"}
+	for _, r := range g.Rules {
+		for name, to := range goes {
+			host, path, _ := strings.Cut(to, " ")
+			if covers := r.Endpoints[0].Covers(host, 443, path); covers != (name == r.Name) || len(r.Endpoints) != 1 {
+				t.Errorf("%s goes to %v", r.Name, r.Endpoints)
+			}
+		}
+	}
+	if len(g.Rules) != 3 || len(g.Logins) != 2 || len(g.Policies) != 2 || !g.Logins[1].Refresh[0].Form || !g.Logins[1].WriteBack || g.Logins[0].Key != "opencode_auth" {
+		t.Errorf("%+v", g)
+	}
+	w.write(".local/share/opencode/auth.json", `{"groq": {"type": "api", "key": "REAL-groq"}}`)
+	r := w.request("opencode", "strict", policy)
+	if _, err := auth.NewGrant(auth.Decide(r), r.Host); api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), "holds no login") {
+		t.Errorf("a login without a known provider: %v", err)
+	}
+	w.write("copy.json", file)
+	if g := w.grant(w.request("opencode", "strict", "version = 1\n[credentials.opencode_auth]\nsource = \"copy.json\"\nmaterialize = \"copy\"\n")); len(g.Policies) != 2 || string(g.Files[0].Text) != file {
+		t.Errorf("the copy: %+v", g)
+	}
+}
+
 func TestGrantOfCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,6 +215,21 @@ func TestGrantOfCopies(t *testing.T) {
 	g := w.grant(w.request("gemini", "strict", "version = 1\n[credentials.gemini_oauth]\nsource = \"oauth.json\"\nmaterialize = \"copy\"\n"))
 	if len(g.Files) != 1 || g.Files[0].Path != ".gemini/oauth_creds.json" || !g.Files[0].Secret || string(g.Files[0].Text) != "REAL" || g.Used["gemini_oauth"] != auth.Copy || len(g.Rules) != 0 {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestCopiesOverlap: a copy does not replace another, nor is it below one.
+func TestCopiesOverlap(t *testing.T) {
+	t.Parallel()
+	for target, ok := range map[string]bool{"~/notes": false, "~/notes/a": false, "~/note": true, "~/.config/notes": true} {
+		w := newWorld(t)
+		w.write("a", "text")
+		copied := "[[copies]]\nsource = \"a\"\nclassification = \"public\"\ntarget = "
+		r := w.request("claude", "strict", "version = 1\n"+copied+"\"~/notes\"\n"+copied+"\""+target+"\"\n")
+		err := w.grant(r).Inject(r.Policy, "claude", "strict", r.Host)
+		if ok && err != nil || !ok && api.KindOf(err) != api.Usage {
+			t.Errorf("%s: %v", target, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/injection"
@@ -52,12 +53,25 @@ func (g *Grant) Inject(p *injection.Policy, agent, mode string, h Host) error {
 		if err != nil {
 			return fileError("the copy", c.Source, "a copy is one file of yours", err)
 		}
+		if taken := g.overlaps(c.Target); taken != "" {
+			return api.Usagef("", "the injection policy: the target ~/%s is taken by ~/%s", quote.Line(c.Target), quote.Line(taken))
+		}
 		g.Files = append(g.Files, File{Path: c.Target, Text: text, Secret: c.Secret})
 		if c.Secret {
 			g.secrets = append(g.secrets, SecretCopy{Key: "copy of ~/" + c.Target, Source: quote.Path(c.Source)})
 		}
 	}
 	return nil
+}
+
+// overlaps returns the file that is at, above or below a path; "" if none is.
+func (g *Grant) overlaps(target string) string {
+	for _, f := range g.Files {
+		if target == f.Path || strings.HasPrefix(target, f.Path+"/") || strings.HasPrefix(f.Path, target+"/") {
+			return f.Path
+		}
+	}
+	return ""
 }
 
 // SecretCopy is a secret file that the policy copies into the cell.

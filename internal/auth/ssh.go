@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/sshkey"
 )
 
-// SSH is what a session gets to log in to hosts. It holds no secret.
+// SSH describes how a session may log in to hosts. It holds no secret.
 type SSH struct {
 	// Keys are the operator's, with their sources for people.
 	Keys []SSHKey

@@ -21,10 +21,8 @@ func copied() []file {
 	return []file{
 		{"claude_mcp", []string{"claude"}, ".mcp.json"},
 		{"gemini_env", []string{"gemini"}, ".gemini/.env"},
-		{"gemini_oauth", []string{"gemini"}, ".gemini/oauth_creds.json"},
 		{"gemini_projects", []string{"gemini"}, ".gemini/projects.json"},
 		{"gcloud_adc", []string{"gemini"}, ".config/gcloud/application_default_credentials.json"},
-		{"opencode_auth", []string{"opencode"}, ".local/share/opencode/auth.json"},
 		{"github_hosts", several, ".config/gh/hosts.yml"},
 		{"github_config", several, ".config/gh/config.yml"},
 	}

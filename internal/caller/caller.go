@@ -46,6 +46,8 @@ type Caller struct {
 	Stderr io.Writer
 	// Sees reports whether the caller may know of a cell, by its name. nil is of all.
 	Sees func(cell string) bool
+	// Prefix begins the names of all cells of a token that is bound to them; "" is none.
+	Prefix string
 	// MayUse reports whether the caller may use a line of the credentials file, by its
 	// name. nil is of all.
 	MayUse func(credential string) bool

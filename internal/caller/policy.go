@@ -25,14 +25,14 @@ func (DenySet) Denied(name string) (string, bool) {
 func (c Caller) ParsePolicy(f api.PolicyFile) (*policy.Policy, error) {
 	p, err := policy.Parse(string(f.Name), f.Text, policy.Options{Syscalls: DenySet{}, Homes: c.Homes()})
 	if err != nil {
-		return nil, policyError(err)
+		return nil, PolicyError(err)
 	}
 	return p, nil
 }
 
-// policyError returns an error with the first line as its message and the rest as
+// PolicyError returns an error about a policy file with the first line as its message and the rest as
 // details.
-func policyError(err error) error {
+func PolicyError(err error) error {
 	e := &api.Error{
 		Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(),
 		Hint: "`forkcell policy validate FILE` checks it again; `forkcell help policy-file` has every key", Err: err,

@@ -50,7 +50,7 @@ func TestApplyMeetsOddThings(t *testing.T) {
 	moved := w.source + "-moved"
 	w.ok(os.Rename(w.source, moved))
 	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
-	w.refused(err, api.Usage, "no such file or directory")
+	w.refused(err, api.Refused, "no such file or directory")
 	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", To: moved, Only: []string{"more"}})
 	w.ok(err)
 	w.ok(os.Rename(moved, w.source))

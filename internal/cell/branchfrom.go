@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// savedRun is what saved memory tells of the run that it is of.
+// savedRun describes the run that saved memory belongs to.
 type savedRun struct {
 	Cell  string    `json:"cell"`
 	RunID string    `json:"run_id"`
@@ -212,8 +212,21 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 	b.moment = &moment{
 		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil }, perProcessor: restoresPerProcessor,
 		copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
-			return l.restore(ctx, m.image, spec)
+			c, err := l.restore(ctx, m.image, spec)
+			return c, unusable(q.Cell, m.at.ID, err)
 		},
 	}
 	return nil
+}
+
+// unusable explains why a checkpoint's memory cannot be used, which is whole.
+func unusable(cell, checkpoint string, err error) error {
+	saved, ok := errors.AsType[*driver.SavedError](err)
+	if !ok {
+		return err
+	}
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeRuntime, Err: err, Message: fmt.Sprintf("the memory of checkpoint %s cannot be used: %s", checkpoint, saved.Reason),
+		Hint: "`forkcell fork " + cell + " --checkpoint " + checkpoint + " --name NAME` makes a cell with its files alone",
+	}
 }

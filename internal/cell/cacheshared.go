@@ -17,19 +17,25 @@ import (
 // cacheLock is the lock that every change of shared caches takes.
 const cacheLock = "cache"
 
-// cacheOf returns the name of the cache that cells of the same source share. It is
-// "" for a cell made from an archive, or from a directory whose name is not valid
-// text.
-func cacheOf(c store.Cell) string {
-	if c.SourceKind != "dir" || !utf8.ValidString(c.Source) {
-		return ""
+// cachesOf returns the names of the shared caches of a cell: that which all cells
+// share, and that of its source. The second is "" for a cell made from an archive, or
+// from a directory whose name is not valid text. Cells of tokens that are bound to a
+// prefix have caches of their own, so that no holder of a token gets what others built.
+func cachesOf(c store.Cell) (all, source string) {
+	own := home.CachePrefix
+	if c.Prefix != "" {
+		own += c.Prefix + ":"
 	}
-	return home.CachePrefix + c.Source
+	if c.SourceKind == "dir" && utf8.ValidString(c.Source) {
+		source = own + c.Source
+	}
+	return own + home.AllCells, source
 }
 
 // sharedFor finds the state of a shared cache to base a new state of a cell on.
 func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
-	for _, name := range []string{cacheOf(c), home.HomeCache} {
+	all, source := cachesOf(c)
+	for _, name := range []string{source, all} {
 		if name == "" {
 			continue
 		}

@@ -38,6 +38,28 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 	return nil, nil //nolint:nilnil // not reached: the state is in the lineage
 }
 
+// isAcceptedState reports whether the present state is a captured one, or was made from
+// one, that is accepted already, and no run waits for a decision.
+func (s *session) isAcceptedState(tx *store.Tx) (bool, error) {
+	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	line, err := tx.Lineage(s.head.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, state := range line {
+		if home.IsCaptured(state) {
+			waiting, err := home.Unaccepted(tx, s.cell, state)
+			return !waiting, err
+		}
+		if state.RunID != "" {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
 // stateBeforeCaptured returns the state before the oldest captured one that is not
 // accepted, or none if an undecided run is to be rejected first.
 func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {

@@ -99,19 +99,21 @@ func (w *world) gcByTheClock() {
 	}
 }
 
-// TestKeysAndAClockThatJumps: a request with a key is known for a day by the clock, and
-// longer if that is set back.
+// TestKeysAndAClockThatJumps: a request with a key is known for a day, however the wall
+// clock is set, and longer if that is set back or ahead.
 func TestKeysAndAClockThatJumps(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), newClocks()
 	w.openWith(c.now, 0)
+	w.e.SetSteady(c.boot)
 	k := cell.KeyedRequest{Caller: "ci", Route: "POST /v1/cells", Key: "k", Content: []byte("body")}
 	first, known, err := w.e.BeginRequest(w.ctx, k)
 	w.ok(err)
 	if known {
 		t.Fatal("a new key is known")
 	}
-	for _, jump := range []time.Duration{0, -365 * 24 * time.Hour, 366*24*time.Hour - time.Second} {
+	const day = 24 * time.Hour
+	for _, jump := range []time.Duration{0, -365 * day, 366*day - time.Second, 3650 * day, -3650 * day, 2 * day} {
 		c.set(jump)
 		again, known, err := w.e.BeginRequest(w.ctx, k)
 		w.ok(err)
@@ -123,8 +125,28 @@ func TestKeysAndAClockThatJumps(t *testing.T) {
 		_, _, err = w.e.BeginRequest(w.ctx, other)
 		w.refused(err, api.Refused, "another request")
 	}
-	c.set(2 * time.Second)
+	c.pass(day + time.Second) // since the last jump
 	if again, known, err := w.e.BeginRequest(w.ctx, k); err != nil || known || again.ID == first.ID {
 		t.Errorf("after a day: %v %s %v", known, again.ID, err)
+	}
+}
+
+// TestKeysByTheClock: without a jump a request with a key is known for a day.
+func TestKeysByTheClock(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), newClocks()
+	w.openWith(c.now, 0)
+	w.e.SetSteady(c.boot)
+	k := cell.KeyedRequest{Caller: "ci", Route: "POST /v1/cells", Key: "k", Content: []byte("body")}
+	for _, step := range []struct {
+		pass  time.Duration
+		known bool
+	}{{0, false}, {time.Hour, true}, {23 * time.Hour, true}, {time.Second, false}} {
+		c.pass(step.pass)
+		_, known, err := w.e.BeginRequest(w.ctx, k)
+		w.ok(err)
+		if known != step.known {
+			t.Errorf("after %s more: known is %v", step.pass, known)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// controlMasks is what a run does to the control files of its workspace.
+// controlMasks hides and replaces the control files of a run's workspace.
 type controlMasks struct {
 	files    *api.ControlFiles
 	standIns []workspace.StandIn

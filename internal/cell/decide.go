@@ -49,18 +49,24 @@ func AfterAccept(err error, cell string) error {
 }
 
 func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
+	if req.Run != "" {
+		return s.acceptRun(ctx, req)
+	}
 	var state *store.Checkpoint
+	done := false
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if req.Run == "" {
-			state, err = s.stateToAccept(tx)
+		if state, err = s.stateToAccept(tx); err == nil && state == nil {
+			done, err = s.isAcceptedState(tx)
 		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if state != nil {
+	case state != nil:
 		return s.acceptState(*state, req)
+	case done && !req.Selects():
+		return &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: s.head.ID, Root: s.head.Root(), Also: []string{}}, nil
 	}
 	return s.acceptRun(ctx, req)
 }

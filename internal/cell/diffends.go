@@ -209,7 +209,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 		case !errors.Is(lookup, store.ErrNotFound):
 			return lookup
 		}
-		id, lookup := d.foreignState(tx, name)
+		id, lookup := d.e.CompleteID(tx, "checkpoints", name, nil)
 		if lookup != nil {
 			return api.Missing("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
 		}
@@ -230,23 +230,6 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	now, err := d.present(ctx, other)
 	d.missed(other, now)
 	return now.state, foreign, err
-}
-
-// foreignState returns the id of a state of another cell that the caller may know of.
-func (d *comparison) foreignState(tx *store.Tx, ref string) (string, error) {
-	id, err := tx.Complete("checkpoints", ref)
-	if err != nil {
-		return "", err
-	}
-	chk, err := tx.Checkpoint(id)
-	if err != nil {
-		return "", err
-	}
-	owner, err := tx.CellByID(chk.CellID)
-	if err == nil && !d.e.Caller.MaySee(owner.LastName) {
-		err = store.ErrNotFound
-	}
-	return id, err
 }
 
 // presentState is the present state of a cell.

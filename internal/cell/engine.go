@@ -65,12 +65,15 @@ type Engine struct {
 	shared   *shared
 }
 
-// shared is what the engines of one home have together.
+// shared is the state that all engines of one home share.
 type shared struct {
 	history   history.Kept
 	outputs   runningOutputs
 	inventory inventory.Kept
 	masks     maskMemo
+	requests  requestClock
+	// steady is a clock that never jumps.
+	steady func() time.Duration
 }
 
 // New makes an Engine.
@@ -84,7 +87,7 @@ func New(c Config) *Engine {
 	}
 	e := &Engine{
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
-		lines: c.Lines, shared: &shared{},
+		lines: c.Lines, shared: &shared{steady: bootTime},
 	}
 	e.compose()
 	return e

@@ -158,6 +158,9 @@ func runnerError(err error) error {
 	}
 }
 
+// degradedHint is the hint of a control that a run can go without.
+const degradedHint = "--allow-degraded runs it all the same, and says so in the receipt"
+
 // unenforced returns the error for a control that does not work here.
 func unenforced(e *driver.UnenforceableError, err error) error {
 	var hints []string
@@ -165,7 +168,7 @@ func unenforced(e *driver.UnenforceableError, err error) error {
 		hints = append(hints, e.Remedy)
 	}
 	if !e.Always {
-		hints = append(hints, "--allow-degraded runs it all the same, and says so in the receipt")
+		hints = append(hints, degradedHint)
 	}
 	return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: e.Error(), Hint: strings.Join(hints, "; "), Err: err}
 }

@@ -66,7 +66,7 @@ type watched struct {
 }
 
 // NewExpirer returns an Expirer of a home.
-func (e *Engine) NewExpirer() *Expirer { return newExpirer(e, bootTime) }
+func (e *Engine) NewExpirer() *Expirer { return newExpirer(e, e.shared.steady) }
 
 func newExpirer(e *Engine, steady func() time.Duration) *Expirer {
 	now := steady()

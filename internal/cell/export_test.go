@@ -64,6 +64,9 @@ func (e *Engine) PlainDigest(cell, path string) (bool, error) {
 // ExpirerAt returns an Expirer with another steady clock.
 func (e *Engine) ExpirerAt(steady func() time.Duration) *Expirer { return newExpirer(e, steady) }
 
+// SetSteady gives the engine another steady clock.
+func (e *Engine) SetSteady(steady func() time.Duration) { e.shared.steady = steady }
+
 // Step does what Run does in one round, and waits for it.
 func (x *Expirer) Step(ctx context.Context) time.Duration {
 	wait := x.step(ctx)

@@ -86,7 +86,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 
 // newCell checks the request and describes the cell.
 func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
-	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, api.RuntimeNative), CreatedAt: e.Now().UTC()}
+	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, api.RuntimeNative), Prefix: e.Caller.Prefix, CreatedAt: e.Now().UTC()}
 	if _, err := e.runtime(c.Runtime); err != nil {
 		return c, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 		return nil, err
 	}
 	if t, ok := l.cell.(driver.Template); ok {
-		t.Expect()
+		defer t.Expect()()
 	}
 	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return nil, err
@@ -245,6 +246,8 @@ func (b *branching) firstFailure(errs []error) error {
 			if e, ok := errors.AsType[*api.Error](err); ok {
 				other := *e
 				other.Message = "branch " + name + ": " + e.Message
+				// A branch has the source's options, and branch cannot add this one.
+				other.Hint = strings.Replace(e.Hint, degradedHint, "a branch of a cell that was started with `--allow-degraded` goes without it, and says so in its receipt", 1)
 				return &other
 			}
 			return api.Failf(api.CodeBranch, err, "branch %s", name)

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// moment is what the branches of one order begin with.
+// moment is the state that the branches of one order begin with.
 type moment struct {
 	// at is the state of the files.
 	at *api.CheckpointResult

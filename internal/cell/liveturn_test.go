@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -21,4 +22,38 @@ func TestTurnsOfOneRun(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+// TestTurnsLeft: a rewind leaves the turns that the present one does not follow. A turn
+// that was left, and those before it, are on the way again when the cell is back at it.
+func TestTurnsLeft(t *testing.T) {
+	t.Parallel()
+	k := &knownTurns{tip: -1}
+	add := func() { k.add(api.TurnInfo{Turn: len(k.turns)}) }
+	check := func(what string, want ...int) {
+		t.Helper()
+		var kept []int
+		for _, turn := range k.turns {
+			if !turn.Left {
+				kept = append(kept, turn.Turn)
+			}
+		}
+		if !slices.Equal(kept, want) {
+			t.Errorf("%s: %v are kept, want %v", what, kept, want)
+		}
+	}
+	add()
+	add()
+	add()
+	check("without a rewind", 0, 1, 2)
+	k.goTo(0)
+	check("back at 0", 0)
+	add()
+	check("another turn after 0", 0, 3)
+	k.goTo(2)
+	check("at 2, which was left", 0, 1, 2)
+	add()
+	check("another turn after 2", 0, 1, 2, 4)
+	k.goTo(3)
+	check("at 3 again", 0, 3)
 }

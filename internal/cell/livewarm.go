@@ -276,7 +276,7 @@ func notInterpreter(cell string) error {
 	return api.Refusef(api.CodeNotWarm, "forkcell warm python makes a template, and forkcell branch cells to use", "cell %s has no warm interpreter", cell)
 }
 
-// answer is what a copied process answers to code.
+// answer is the answer of a copied process to code.
 type answer struct {
 	Type      string          `json:"type"`
 	Value     *string         `json:"value"`

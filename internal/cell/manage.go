@@ -80,7 +80,7 @@ func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*
 	wait := time.Duration(0)
 	if force {
 		var err error
-		if e, _, err = e.stopFirst(ctx, name); err != nil {
+		if e, _, err = e.stopFirst(ctx, name, api.EndedByStop); err != nil {
 			return nil, err
 		}
 		wait = forceWait

@@ -85,13 +85,14 @@ func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult,
 	if err != nil {
 		return nil, err
 	}
-	return client.Stop(ctx, req.Grace)
+	return client.Stop(ctx, req)
 }
 
 // stopFirst stops a live cell for an operation that may stop it, or waits for the end of
 // one that is being stopped. The operation goes on with the engine that it returns: a
-// stop changes the revision, so what the caller expects of that is checked before.
-func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunResult, error) {
+// stop changes the revision, so what the caller expects of that is checked before. why is
+// one of api.EndedBy.
+func (e *Engine) stopFirst(ctx context.Context, cell, why string) (*Engine, *api.RunResult, error) {
 	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, nil, err
@@ -109,7 +110,7 @@ func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunR
 	if h.Ending { // from now on its end can change the revision
 		e = after
 	}
-	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
+	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1, For: why})
 	if code := api.CodeOf(err); code == api.CodeNotStarted || code == api.CodeBusy {
 		if h, live = e.Supervisor(c); live && h.Ending {
 			return after, nil, nil // it no longer answers: the operation waits for its lock

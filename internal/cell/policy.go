@@ -164,7 +164,7 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 	if p.Limits.Disk > 0 {
 		const weak = "limit disk is enforced by looking now and then, not by the kernel"
 		if !req.AllowDegraded && !req.WatchDisk {
-			return nil, api.Refusef(api.CodeUnenforced, "--allow-degraded runs it all the same, and says so", "%s", weak)
+			return nil, api.Refusef(api.CodeUnenforced, degradedHint, "%s", weak)
 		}
 		notes = append(notes, weak)
 	}

@@ -65,7 +65,8 @@ func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.Prom
 		return nil, err
 	}
 	var ofHome *sharing
-	for _, name := range []string{home.HomeCache, cacheOf(c)} {
+	all, source := cachesOf(c)
+	for _, name := range []string{all, source} {
 		if name == "" {
 			continue
 		}
@@ -73,7 +74,7 @@ func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.Prom
 		if err != nil {
 			return nil, err
 		}
-		if name == home.HomeCache {
+		if name == all {
 			ofHome = s
 		}
 		p.sharings = append(p.sharings, s)

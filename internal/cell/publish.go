@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/receipt"
@@ -14,7 +15,6 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -29,6 +29,7 @@ type publication struct {
 	*session
 	req      api.PublishRequest
 	id       string
+	to       string // the directory of the repository
 	settings publish.Settings
 	accepted store.Checkpoint
 	began    []began // the states that the work began with
@@ -36,27 +37,29 @@ type publication struct {
 	result   *api.PublishResult
 	remote   publish.Remote
 	pull     *pull // nil if none is made
+	// received is the work of a daemon's cell, for which this one is the mirror; else nil.
+	received *ReceivedWork
 }
 
 // Publish puts the accepted changes of a cell on a new branch of the repository in
-// the source directory.
+// the source directory, or in the one that the request names.
 func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.PublishResult, err error) {
 	s, err := e.hold(ctx, req.Cell, "publish", 0)
 	if err != nil {
 		return nil, err
 	}
 	defer s.release()
-	p := &publication{session: s, req: req, id: store.NewID("publish")}
+	return s.publish(ctx, &publication{session: s, req: req, id: store.NewID("publish")})
+}
+
+func (s *session) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
+	e, req := s.e, p.req
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	repo, err := e.OpenHost(s.cell.Source)
-	if refused, ok := errors.AsType[*api.Error](err); ok {
-		return nil, refused
-	}
+	repo, err := p.openRepository()
 	if err != nil {
-		return nil, api.Usagef("move it back, or write the work to where it is now with `forkcell apply "+quote.Arg(s.cell.Name)+" --to DIR`",
-			"source %s: %v", quote.Path(s.cell.Source), err)
+		return nil, err
 	}
 	defer repo.Close()
 	scratch, remove, err := e.scratch(p.id)
@@ -88,6 +91,29 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 	return p.result, p.carryOut(ctx, work)
 }
 
+// openRepository opens the directory of the repository.
+func (p *publication) openRepository() (*fsx.Dir, error) {
+	if p.req.To != "" {
+		if err := p.e.RefuseOverlap("--to", p.to); err != nil {
+			return nil, err
+		}
+	}
+	repo, err := p.e.OpenHost(p.to)
+	_, known := errors.AsType[*api.Error](err)
+	switch {
+	case err == nil || known:
+		return repo, err
+	case p.req.To != "":
+		return nil, api.Usagef("give the directory of a repository with --to", "%s: %v", quote.Path(p.to), quote.Cause(err))
+	}
+	return nil, p.e.sourceGone(p.cell, err, "`forkcell publish "+quote.Arg(p.cell.Name)+" --to DIR` names where it is now")
+}
+
+// sourceGone is the error about a source directory that cannot be opened.
+func (e *Engine) sourceGone(c store.Cell, err error, hint string) error {
+	return api.Refusef(api.CodeNoSource, "move it back, or "+hint, "source %s: %v", quote.Path(c.Source), quote.Cause(err))
+}
+
 // scratch makes a directory for one publication, which a later gc removes if this
 // process dies.
 func (e *Engine) scratch(id string) (path string, remove func() error, err error) {
@@ -104,11 +130,8 @@ func (e *Engine) scratch(id string) (path string, remove func() error, err error
 
 // prepare reads the operator's settings, and finds the accepted state.
 func (p *publication) prepare() error {
-	switch {
-	case p.cell.SourceKind == evidence.SourceLost:
-		return api.Refusef(api.CodeNoSource, "", "the record of the source of cell %s is lost", p.cell.Name)
-	case p.cell.SourceKind != "dir":
-		return api.Refusef(api.CodeNoSource, "publish works on a cell that was made from a directory with a repository", "cell %s has no source directory", p.cell.Name)
+	if err := p.findRepository(); err != nil {
+		return err
 	}
 	if err := p.readSettings(); err != nil {
 		return err
@@ -118,18 +141,40 @@ func (p *publication) prepare() error {
 		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
 			return err
 		}
-		if err := p.findBegan(tx); err != nil {
-			return err
+		if p.received != nil {
+			return p.findReceivedBegan(tx)
 		}
-		return p.findReceipts(tx)
+		return p.findBegan(tx)
 	})
 	if err != nil {
 		return err
 	}
+	if p.received != nil {
+		p.runs = p.received.Receipts
+		return nil
+	}
 	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
 		return api.Refusef(api.CodePending, "`forkcell accept "+p.cell.Name+"` accepts it", "%s: only accepted changes are published", waiting.describe(p.cell))
 	}
-	return p.decisions()
+	p.runs, err = p.e.receiptsIn(p.cell, p.accepted)
+	return err
+}
+
+// findRepository finds the directory of the repository.
+func (p *publication) findRepository() error {
+	const hint = "`--to DIR` names a directory with a repository"
+	switch {
+	case p.req.To != "":
+		to, err := p.e.Caller.AbsPath(string(p.req.To))
+		p.to = filepath.Clean(to)
+		return err
+	case p.cell.SourceKind == evidence.SourceLost:
+		return api.Refusef(api.CodeNoSource, hint, "the record of the source of cell %s is lost", p.cell.Name)
+	case p.cell.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, hint, "cell %s has no source directory", p.cell.Name)
+	}
+	p.to = p.cell.Source
+	return nil
 }
 
 // readSettings reads the operator's file of settings, if there is one. It must be the
@@ -151,33 +196,6 @@ func (p *publication) readSettings() error {
 	return nil
 }
 
-// findReceipts lists the receipts of the runs whose work is published.
-func (p *publication) findReceipts(tx *store.Tx) error {
-	runs, err := home.Contained(tx, p.cell, p.accepted.ID)
-	for _, r := range runs {
-		if r.Before != r.After && home.KeepsWork(home.DecisionIn(p.cell, r)) {
-			p.runs = append(p.runs, api.PublishedReceipt{RunID: r.ID, ReceiptID: r.ReceiptID})
-		}
-	}
-	return err
-}
-
-// decisions finds the decision of the cell about each run.
-func (p *publication) decisions() error {
-	for i, r := range p.runs {
-		list, err := p.e.Evidence.Decisions("", r.RunID)
-		if err != nil {
-			return err
-		}
-		for _, d := range list {
-			if home.KeepsWork(d.Result) {
-				p.runs[i].DecisionID = d.DecisionID
-			}
-		}
-	}
-	return nil
-}
-
 // work makes the commit in the scratch directory.
 func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (*publish.Work, error) {
 	changes, err := p.changes(ctx)
@@ -194,7 +212,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	}
 	return publish.Prepare(ctx, publish.Options{
 		History: history,
-		ID:      p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.Caller.Env, Home: p.e.Caller.Home, Settings: p.settings,
+		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Home: p.e.Caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		Secret: func(path string) (string, bool) {
 			if rule, is := defaults.Match(path, false); is {
@@ -207,14 +225,30 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 
 func (p *publication) title() string {
 	if p.req.Title == "" {
-		return "Changes of cell " + p.cell.Name
+		return "Changes of cell " + p.shownCell()
 	}
 	return p.req.Title
 }
 
+// shownCell and shownState name the cell and its state for people and for the log: a
+// daemon's, if the work is its.
+func (p *publication) shownCell() string {
+	if p.received != nil {
+		return p.received.Cell
+	}
+	return p.cell.Name
+}
+
+func (p *publication) shownState() string {
+	if p.received != nil {
+		return p.received.Checkpoint
+	}
+	return p.accepted.ID
+}
+
 // trailers name the evidence of the work in the commit.
 func (p *publication) trailers() []publish.Trailer {
-	out := []publish.Trailer{{Key: "Forkcell-State", Value: p.accepted.ID + " " + p.accepted.Root()}}
+	out := []publish.Trailer{{Key: "Forkcell-State", Value: p.shownState() + " " + p.accepted.Root()}}
 	for _, r := range p.runs[:min(len(p.runs), maxTrailers)] {
 		out = append(out, publish.Trailer{Key: "Forkcell-Receipt", Value: r.ReceiptID})
 		if r.DecisionID != "" {
@@ -226,8 +260,8 @@ func (p *publication) trailers() []publish.Trailer {
 
 func (p *publication) describe(w *publish.Work) {
 	p.result = &api.PublishResult{
-		Cell: p.cell.Name, PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.cell.Source), Branch: p.req.Branch, Base: w.Base,
-		BaseCommit: w.BaseCommit, Commit: w.Commit, Commits: w.Commits, Signed: w.Signed, Checkpoint: p.accepted.ID, Root: p.accepted.Root(),
+		Cell: p.shownCell(), PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.to), Branch: p.req.Branch, Base: w.Base,
+		BaseCommit: w.BaseCommit, Commit: w.Commit, Commits: w.Commits, Signed: w.Signed, Checkpoint: p.shownState(), Root: p.accepted.Root(),
 		Receipts: append([]api.PublishedReceipt{}, p.runs...), Changes: []api.PublishedChange{}, Ignored: []string{},
 		Files: w.Size.Files, Lines: w.Size.Lines, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
 		Limits:        api.PublishLimits{Files: w.Rules.Files, Lines: w.Rules.Lines, Areas: w.Rules.Areas, Binaries: w.Rules.Binaries},
@@ -257,7 +291,7 @@ type publishIntent struct {
 // carryOut pushes, makes the branch and records it. A failed push leaves the
 // repository as it was.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
-	in := publishIntent{Repository: p.cell.Source, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
+	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
 	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
 		return err
 	}
@@ -272,10 +306,10 @@ func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 			return errors.Join(err, p.dropIntent(p.id))
 		}
 		in.Details[detailPublishState] = publishedPushOnly
-		return errors.Join(err, p.recordPublish(p.id, in))
+		return errors.Join(err, p.record(ctx, in))
 	}
 	failpoint.Hit("publish.branch")
-	if err := p.recordPublish(p.id, in); err != nil || p.pull == nil {
+	if err := p.record(ctx, in); err != nil || p.pull == nil {
 		return err
 	}
 	return p.openPull(ctx, in.Details)
@@ -295,14 +329,22 @@ func (p *publication) details(w *publish.Work) map[string]string {
 	}
 	text, _ := json.Marshal(receipts) // strings can always be encoded
 	d := map[string]string{
-		"publish_id": p.id, "repository": quote.UTF8(p.cell.Source), "branch": quote.UTF8(p.req.Branch), "base": quote.UTF8(w.Base),
+		"publish_id": p.id, "repository": quote.UTF8(p.to), "branch": quote.UTF8(p.req.Branch), "base": quote.UTF8(w.Base),
 		"base_commit": w.BaseCommit, "commit": w.Commit, "tree": w.Tree, "signed": w.Signed,
-		"published": p.accepted.ID, "published_root": p.accepted.Root(), "receipts": string(text),
+		"published": p.shownState(), "published_root": p.accepted.Root(), "receipts": string(text),
 	}
 	if p.req.Push {
 		d["pushed_to"] = quote.UTF8(p.remote.Show)
 	}
 	return d
+}
+
+// record states what was published, here and in the log of the daemon whose work it is.
+func (p *publication) record(ctx context.Context, in publishIntent) error {
+	if err := p.recordPublish(p.id, in); err != nil {
+		return err
+	}
+	return p.report(ctx, in.Details)
 }
 
 // recordPublish states what was published, and ends the intent.

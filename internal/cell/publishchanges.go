@@ -56,6 +56,42 @@ func (p *publication) findBegan(tx *store.Tx) error {
 	return nil
 }
 
+// findReceivedBegan finds the states that received work began with, the oldest first. The
+// received state follows the first one, and has the newest state of the source that it
+// contains; what an earlier refresh brought in is before that.
+func (p *publication) findReceivedBegan(tx *store.Tx) error {
+	first, err := p.e.FindCheckpoint(tx, p.cell, "base")
+	if err != nil {
+		return err
+	}
+	id := p.accepted.Source
+	if p.accepted.Kind == kindSource {
+		id = p.accepted.ID
+	}
+	for id != "" && id != first.ID {
+		state, err := tx.Checkpoint(id)
+		if err != nil {
+			return err
+		}
+		if state.Kind != kindSource {
+			id = state.Source
+			continue
+		}
+		b, err := p.broughtIn(tx, state)
+		if err != nil {
+			return err
+		}
+		p.began, id = append(p.began, b), state.Parent
+	}
+	var t *tree.Tree
+	if t, err = p.e.Tree(first, workspace.AreaWorkspace); err != nil {
+		return err
+	}
+	p.began = append(p.began, began{state: first, tree: t})
+	slices.Reverse(p.began)
+	return nil
+}
+
 // broughtIn returns what a refresh brought into the cell.
 func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (began, error) {
 	before, err := tx.Checkpoint(source.Parent)

@@ -66,7 +66,11 @@ func (p *publication) pullBody(ctx context.Context) (string, error) {
 		parts = append(parts, text)
 	}
 	if len(p.runs) > 0 {
-		doc, err := p.e.Receipt(ctx, p.runs[0].ReceiptID, "", false)
+		read := p.e.Receipt
+		if p.received != nil {
+			read = p.received.Receipt
+		}
+		doc, err := read(ctx, p.runs[0].ReceiptID, "", false)
 		if err != nil {
 			return "", err
 		}
@@ -83,12 +87,16 @@ func (p *publication) openPull(ctx context.Context, details map[string]string) e
 	at, err := p.pull.forge.Open(ctx, string(token), p.pull.doc)
 	if err != nil {
 		failed := api.Failf(api.CodePullRequest, err, "make the pull request; the branch %s stays in %s and at %s",
-			quote.Arg(p.req.Branch), quote.Path(p.cell.Source), quote.Line(p.remote.Show))
+			quote.Arg(p.req.Branch), quote.Path(p.to), quote.Line(p.remote.Show))
 		failed.Hint = "make it from that branch on the pages of the service, or publish again with another --branch"
 		return failed
 	}
 	p.result.PullRequest = at
 	more := maps.Clone(details)
 	more["pull_request"] = quote.UTF8(at)
-	return p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
+	err = p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
+	if err != nil {
+		return err
+	}
+	return p.report(ctx, more)
 }

@@ -83,8 +83,18 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 	return r, nil
 }
 
-// forkAttempts makes the cells of the attempts, under the first names that are free.
+// forkAttempts makes the cells of the attempts, under the first names that are free. A
+// live cell is captured once: a second capture would be a change of the cell since the
+// revision that the caller expects.
 func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
+	var f forking
+	if o.Warm == nil {
+		var err error
+		if f, err = r.e.stateToFork(ctx, api.ForkRequest{Cell: o.Cell}, o.Expect); err != nil {
+			return err
+		}
+		defer f.lock.Unlock()
+	}
 	for try := 1; ; try++ {
 		prefix := racePrefix(o.Cell, try)
 		names, err := forkNames(api.ForkRequest{Name: prefix, N: o.Attempts})
@@ -98,7 +108,7 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 		if !free {
 			continue
 		}
-		from, at, err := r.makeAttempts(ctx, o, prefix, names)
+		from, at, err := r.makeAttempts(ctx, o, f, prefix, names)
 		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNameTaken {
 			continue // by another process, just now
 		}
@@ -107,10 +117,10 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 	}
 }
 
-// makeAttempts makes the cells of the attempts.
-func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, names []string) (from store.Cell, at store.Checkpoint, err error) {
+// makeAttempts makes the cells of the attempts: forks of a state, or branches.
+func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, f forking, prefix string, names []string) (from store.Cell, at store.Checkpoint, err error) {
 	if o.Warm == nil {
-		return r.fork(ctx, api.ForkRequest{Cell: o.Cell}, o.Expect, names, !o.Keep)
+		return f.from, f.at, r.fork(ctx, f, names, !o.Keep)
 	}
 	if o.Code {
 		if err := r.e.checkInterpreter(o.Cell); err != nil {
@@ -176,18 +186,17 @@ func (r *Race) Attempts() []string {
 // of the new cell. What happens in it leaves no trace in the attempt.
 func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (string, error) {
 	names := judges([]string{attempt})
-	_, _, err := r.fork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, nil, names, true)
-	return names[0], err
-}
-
-// fork makes cells of one that has a revision; nil is any. In the same transaction it adds
-// them to the intent unless they stay.
-func (r *Race) fork(ctx context.Context, req api.ForkRequest, expect *int64, names []string, temporary bool) (from store.Cell, at store.Checkpoint, err error) {
-	f, err := r.e.stateToFork(ctx, req, expect)
+	f, err := r.e.stateToFork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, nil)
 	if err != nil {
-		return from, at, err
+		return names[0], err
 	}
 	defer f.lock.Unlock()
+	return names[0], r.fork(ctx, f, names, true)
+}
+
+// fork makes cells on a state. In the same transaction it adds them to the intent unless
+// they stay.
+func (r *Race) fork(ctx context.Context, f forking, names []string, temporary bool) error {
 	f.race = r.id
 	cells := r.e.forkCells(f.from, f.at, names)
 	made := make([]raceFork, len(cells))
@@ -200,15 +209,15 @@ func (r *Race) fork(ctx context.Context, req api.ForkRequest, expect *int64, nam
 	if temporary {
 		next.Forks = slices.Concat(r.intent.Forks, made)
 	}
-	err = r.e.makeForks(ctx, f, cells, func(tx *store.Tx) error { return putRace(tx, r.id, next) })
+	err := r.e.makeForks(ctx, f, cells, func(tx *store.Tx) error { return putRace(tx, r.id, next) })
 	if err != nil {
-		return from, at, err
+		return err
 	}
 	r.intent = next
 	if r.attempts == nil {
 		r.attempts = made
 	}
-	return f.from, f.at, nil
+	return nil
 }
 
 // End removes the cells of the race except those to keep, and returns the names of

@@ -21,13 +21,15 @@ import (
 // mirror as an archive, and is applied from there by the rules of any other cell.
 
 // Accepted returns the newest state of a cell up to which everything is accepted, the
-// states of the source that it contains, and which of the given roots it contains.
-func (e *Engine) Accepted(_ context.Context, cell string, roots []string) (*api.AcceptedState, error) {
+// states of the source that it contains, and which of the given roots it contains. With
+// receipts it lists those of the work in it.
+func (e *Engine) Accepted(_ context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error) {
 	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}, Contains: []string{}, Origins: []string{}}
+	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}, Contains: []string{}, Origins: []string{}, Receipts: []api.PublishedReceipt{}}
+	var accepted store.Checkpoint
 	err = e.View(func(tx *store.Tx) error {
 		head, err := tx.Checkpoint(c.Head)
 		if err != nil {
@@ -40,7 +42,7 @@ func (e *Engine) Accepted(_ context.Context, cell string, roots []string) (*api.
 		if waiting != nil {
 			res.Undecided = waiting.describe(c)
 		}
-		res.CheckpointID, res.Root = state.ID, state.Root()
+		accepted, res.CheckpointID, res.Root = state, state.ID, state.Root()
 		line, err := tx.Lineage(state.ID)
 		if err != nil {
 			return err
@@ -56,6 +58,9 @@ func (e *Engine) Accepted(_ context.Context, cell string, roots []string) (*api.
 		res.Origins, err = e.originsOf(tx, c)
 		return err
 	})
+	if err == nil && receipts {
+		res.Receipts, err = e.receiptsIn(c, accepted)
+	}
 	return res, err
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// heldByRemove is what the lock of a cell says while it is removed.
+// heldByRemove is the text in the lock of a cell that is being removed.
 const heldByRemove = "rm"
 
 // holdToRemove holds a cell without the home's lock. Many cells are removed at once:
@@ -150,7 +150,7 @@ func (e *Engine) endLive(ctx context.Context, f raceFork) error {
 	if _, live := e.Supervisor(c); !live {
 		return nil
 	}
-	_, err := e.Client(c).Stop(ctx, -1)
+	_, err := e.Client(c).Stop(ctx, api.StopRequest{Grace: -1})
 	return err
 }
 

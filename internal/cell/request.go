@@ -22,7 +22,7 @@ type runRequest struct {
 	reloadable bool
 	// turns says when turns are taken; nil takes none.
 	turns *api.TurnRequest
-	// origin is what the run is a branch of; nil if it is none.
+	// origin is the template or checkpoint of a branch; nil for other runs.
 	origin *branchOrigin
 	// resumed is the pause that the run continues after; nil if it continues none. source
 	// is the gateway that the cell had.
@@ -36,7 +36,7 @@ type runRequest struct {
 	degraded []string
 }
 
-// branchOrigin is what a branch begins with.
+// branchOrigin is the state that a branch begins with.
 type branchOrigin struct {
 	receipt.Branch
 	gateway *gateway.Gateway // of the source; nil if it has none

@@ -34,7 +34,7 @@ func (e *Engine) BeginRequest(_ context.Context, k KeyedRequest) (q store.Reques
 			return err
 		}
 		now := e.Now().UTC()
-		if err := tx.DropRequestsBefore(now.Add(-keepRequests)); err != nil {
+		if err := tx.DropRequestsBefore(e.shared.requests.forgetBefore(now, e.shared.steady())); err != nil {
 			return err
 		}
 		mac := hmac.New(sha256.New, secret)

@@ -67,7 +67,7 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 	wait := time.Duration(0)
 	if req.Force {
 		var err error
-		if e, _, err = e.stopFirst(ctx, req.Cell); err != nil {
+		if e, _, err = e.stopFirst(ctx, req.Cell, api.EndedByStop); err != nil {
 			return nil, err
 		}
 		wait = forceWait

@@ -40,7 +40,7 @@ func (e *Engine) Resume(ctx context.Context, req api.ResumeRequest) (*api.PauseR
 	return client.Resume(ctx)
 }
 
-// pausedMoment is what a cell is paused with.
+// pausedMoment is the state that a cell is paused with.
 type pausedMoment struct {
 	savedRun
 

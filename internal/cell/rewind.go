@@ -40,7 +40,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 		return nil, err
 	}
 	res := &api.RewindResult{Cell: c.Name, Turn: req.To}
-	if e, res.Stopped, err = e.stopFirst(ctx, c.Name); err != nil {
+	if e, res.Stopped, err = e.stopFirst(ctx, c.Name, api.EndedByRewind); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("rewind.stopped")

@@ -38,8 +38,29 @@ func (e *Engine) Turns(_ context.Context, cell string) (*api.TurnList, error) {
 type knownTurns struct {
 	turns []api.TurnInfo
 	runs  []string
+	// after has, for each turn, the index of the one that it followed; -1 for none.
+	after []int
+	// tip is the index of the turn that the cell is at, or went on from.
+	tip int
 	// begin is the state before the first of them; "" without turns.
 	begin string
+}
+
+// add adds a turn that was taken after the present one.
+func (k *knownTurns) add(t api.TurnInfo) {
+	k.after = append(k.after, k.tip)
+	k.tip = len(k.turns)
+	k.turns = append(k.turns, t)
+}
+
+// goTo makes a turn the present one. All that it does not follow are left.
+func (k *knownTurns) goTo(i int) {
+	for j := range k.turns {
+		k.turns[j].Left = true
+	}
+	for k.tip = i; i >= 0; i = k.after[i] {
+		k.turns[i].Left = false
+	}
 }
 
 func (k *knownTurns) newest() int {
@@ -51,7 +72,7 @@ func (k *knownTurns) newest() int {
 
 // turnsOf reads the turns of a cell from its statements.
 func (e *Engine) turnsOf(c store.Cell) (*knownTurns, error) {
-	k := &knownTurns{turns: []api.TurnInfo{}, runs: []string{}}
+	k := &knownTurns{turns: []api.TurnInfo{}, runs: []string{}, tip: -1}
 	var taken []api.TurnInfo
 	var runs []store.Run
 	err := e.View(func(tx *store.Tx) error {
@@ -86,7 +107,7 @@ func (e *Engine) turnsOf(c store.Cell) (*knownTurns, error) {
 		return k, err
 	}
 	k.begin = runs[0].Before
-	k.turns = append(k.turns, api.TurnInfo{CheckpointID: k.begin, At: runs[0].StartedAt, RunID: runs[0].ID})
+	k.add(api.TurnInfo{CheckpointID: k.begin, At: runs[0].StartedAt, RunID: runs[0].ID})
 	for _, r := range runs {
 		k.runs = append(k.runs, r.ID)
 		if err := e.leave(k, r.Before); err != nil {
@@ -94,7 +115,7 @@ func (e *Engine) turnsOf(c store.Cell) (*knownTurns, error) {
 		}
 		for _, t := range taken {
 			if t.RunID == r.ID {
-				k.turns = append(k.turns, t)
+				k.add(t)
 			}
 		}
 	}
@@ -122,9 +143,9 @@ func (e *Engine) turnIn(st store.Statement) (*api.TurnInfo, error) {
 	return &info, nil
 }
 
-// leave marks the turns after the one that a cell was rewound to. at is the state
-// that the cell went on with, or its head: the state of a turn, or one that was made
-// from it. Any other state leaves no turn.
+// leave marks the turns that are left when a cell is rewound to one, which may have been
+// left itself. at is the state that the cell went on with, or its head: the state of a
+// turn, or one that was made from it. Any other state leaves no turn.
 func (e *Engine) leave(k *knownTurns, at string) error {
 	parent := ""
 	err := e.View(func(tx *store.Tx) error {
@@ -138,10 +159,8 @@ func (e *Engine) leave(k *knownTurns, at string) error {
 		return err
 	}
 	for i := len(k.turns) - 1; i >= 0; i-- {
-		if t := k.turns[i]; !t.Left && (t.CheckpointID == at || t.CheckpointID == parent) {
-			for j := i + 1; j < len(k.turns); j++ {
-				k.turns[j].Left = true
-			}
+		if id := k.turns[i].CheckpointID; id == at || id == parent {
+			k.goTo(i)
 			return nil
 		}
 	}

@@ -102,6 +102,32 @@ func (e *Engine) ExpireUploads(age time.Duration) error {
 	return nil
 }
 
+// UploadedBytes returns the disk space of the caller's uploads, also of those that are still
+// arriving.
+func (e *Engine) UploadedBytes() (total int64, err error) {
+	dir, err := e.Store.Dir().OpenDir(uploadDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	for _, name := range names {
+		if !strings.HasSuffix(name, e.uploadName("")) {
+			continue
+		}
+		info, err := dir.Lstat(name)
+		if err == nil {
+			total += info.Size
+		} else if !errors.Is(err, fs.ErrNotExist) { // it has become a cell
+			return 0, err
+		}
+	}
+	return total, err
+}
+
 // uploadName returns the name of the file of an upload. It depends on who made it:
 // for others the upload does not exist.
 func (e *Engine) uploadName(id string) string {

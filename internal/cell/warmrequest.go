@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,13 +36,15 @@ func checkWarm(w *api.WarmRequest, runtime string) error {
 // CheckReady checks the syntax of --ready.
 func CheckReady(when string) error {
 	if port, ok := strings.CutPrefix(when, "port:"); ok {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err == nil && n == 0 {
-			err = errors.New("there is no port 0")
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%q is no port: a number from 1 to 65535", port)
 		}
-		return err
+		return nil
 	}
-	if strings.HasPrefix(when, "file:") {
+	if path, ok := strings.CutPrefix(when, "file:"); ok {
+		if path == "" {
+			return errors.New("file: without a path")
+		}
 		return nil
 	}
 	_, err := regexp.Compile(when)

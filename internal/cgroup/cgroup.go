@@ -31,7 +31,7 @@ const (
 // Controls lists every control in the order in which they are reported.
 func Controls() []Control { return []Control{Memory, CPU, PIDs, Freezer} }
 
-// Limits are what a cell may use. 0 means no limit.
+// Limits bounds what a cell may use. 0 means no limit.
 type Limits struct {
 	// Memory is in bytes and counts swap: a cell cannot move its excess there.
 	Memory int64
@@ -108,7 +108,7 @@ const (
 	Missing  Status = "missing"
 )
 
-// Support is what this host can do about one control.
+// Support says whether this host can enforce one control.
 type Support struct {
 	Control Control
 	Status  Status

@@ -276,7 +276,7 @@ func TestCreateV2(t *testing.T) {
 	f.group("cg/own", all, "pids", "")
 	h := f.detect(
 		Options{}, "memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "cgroup.procs",
-		"memory.peak", "memory.events", "cpu.stat", "pids.events",
+		"cgroup.subtree_control", "memory.peak", "memory.events", "cpu.stat", "pids.events",
 	)
 	g, err := h.Create("x", Limits{Memory: 1 << 20, CPUsMilli: 1500, PIDs: 7})
 	if err != nil {
@@ -288,11 +288,18 @@ func TestCreateV2(t *testing.T) {
 	const dir = "cg/own/forkcell-x/"
 	for name, want := range map[string]string{
 		"memory.max": "1048576", "memory.swap.max": "0", "memory.oom.group": "1",
-		"cpu.max": "150000 100000", "pids.max": "7", "cgroup.procs": "42",
+		"cpu.max": "150000 100000", "pids.max": "7", "cgroup.procs": "42", "cgroup.subtree_control": "+cpu",
 	} {
 		if got := f.read(dir + name); got != want {
 			t.Errorf("%s: %q, not %q", name, got, want)
 		}
+	}
+	f.write(dir+"cgroup.procs", "")
+	if err := g.Touch(42); err != nil || f.read(dir+"cgroup.procs") != "42" {
+		t.Errorf("touch: %v, %q", err, f.read(dir+"cgroup.procs"))
+	}
+	if g.Touch(0) == nil {
+		t.Error("0, which is the caller itself, can be touched")
 	}
 	if got := f.read("cg/own/cgroup.subtree_control"); got != "+cpu" {
 		t.Errorf("subtree_control: last write was %q", got)

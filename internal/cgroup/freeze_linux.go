@@ -69,20 +69,6 @@ func (g *Group) Thaw() error {
 	return d.write("freezer.state", "THAWED")
 }
 
-// Frozen reports whether every process of the group has stopped.
-func (g *Group) Frozen() (bool, error) {
-	d := g.by[Freezer]
-	switch {
-	case d == nil:
-		return false, nil
-	case d.v2:
-		n, err := d.readKey("cgroup.events", "frozen")
-		return n == 1, err
-	}
-	state, err := d.read("freezer.state")
-	return strings.TrimSpace(state) == "FROZEN", err
-}
-
 // backoff calls done until it says so, with growing pauses.
 func backoff(ctx context.Context, done func() (bool, error)) error {
 	pause := 50 * time.Microsecond

@@ -189,13 +189,22 @@ func setCPU(d *dir, milli int64) error {
 	quota := strconv.FormatInt(milli*periodMicros/1000, 10)
 	period := strconv.Itoa(periodMicros)
 	if d.v2 {
-		return d.write("cpu.max", quota+" "+period)
+		if err := d.write("cpu.max", quota+" "+period); err != nil {
+			return err
+		}
+		return d.keep(CPU)
 	}
 	if err := d.write("cpu.cfs_period_us", period); err != nil {
 		return err
 	}
 	return d.write("cpu.cfs_quota_us", quota)
 }
+
+// keep holds a controller in this group: the kernel takes none away from a group that
+// passes it on to its own. A service manager tries to, when none of its units needs the
+// controller, and the limit would go with it. The kernel allows keep for processors and
+// numbers of processes only; systemd has memory on for all units unless told otherwise.
+func (d *dir) keep(c Control) error { return d.write("cgroup.subtree_control", "+"+string(c)) }
 
 // Add moves a process, with all its threads, into the group. What it started
 // before stays where it is, so add it before it runs anything.
@@ -210,6 +219,15 @@ func (g *Group) Add(pid int) error {
 		}
 	}
 	return nil
+}
+
+// Touch moves a process that is in the group into it once more. Nothing changes, but
+// the next moves of any process are quick for some milliseconds.
+func (g *Group) Touch(pid int) error {
+	if pid <= 0 || len(g.dirs) == 0 {
+		return fmt.Errorf("cgroup: touch process %d: %w", pid, unix.EINVAL)
+	}
+	return g.dirs[0].write("cgroup.procs", strconv.Itoa(pid))
 }
 
 // Open returns the directory of version 2 for CLONE_INTO_CGROUP, or nil if the

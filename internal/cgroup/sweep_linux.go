@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -67,35 +66,6 @@ func (h *Host) SweepDead(id string) error {
 
 // errHeld means that the owner of a group holds its lock.
 var errHeld = errors.New("cgroup: its owner is still running")
-
-// RemoveLeftover removes the directories that Group.Dirs gave before the owner
-// died, wherever they are: a later process may have another place for its own.
-// Names that are no group of this package are refused.
-func (h *Host) RemoveLeftover(dirs []string) error {
-	var errs []error
-	for _, name := range dirs {
-		id, ok := strings.CutPrefix(path.Base(name), prefix)
-		if !ok || checkID(id) != nil || path.Clean(name) != name || !path.IsAbs(name) {
-			errs = append(errs, fmt.Errorf("cgroup: %w: %q", ErrID, name))
-			continue
-		}
-		var fs unix.Statfs_t
-		err := again(func() error { return unix.Statfs(name, &fs) })
-		switch {
-		case errors.Is(err, unix.ENOENT):
-			continue
-		case err != nil:
-			errs = append(errs, fmt.Errorf("cgroup: %s: %w", name, err))
-		case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
-			errs = append(errs, fmt.Errorf("cgroup: %s is not a control group", name))
-		default:
-			if err := sweepDir(name, fs.Type == unix.CGROUP2_SUPER_MAGIC); !errors.Is(err, errHeld) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // sweepDir removes one leftover, unless its owner lives.
 func sweepDir(name string, v2 bool) error {

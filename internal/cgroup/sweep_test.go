@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,33 +78,27 @@ func TestSweep(t *testing.T) {
 	h := realHost(t, Options{}, PIDs)
 	ours := fmt.Sprintf("test-%d-", os.Getpid())
 	alive := func(id string) bool { return !strings.HasPrefix(id, ours+"dead") }
-	for _, byPath := range []bool{false, true} {
-		id := fmt.Sprintf("%sdead-%v", ours, byPath)
-		cmd, dirs := startOwner(t, id)
-		sweep := func() error { return h.Sweep(alive) }
-		if byPath {
-			sweep = func() error { return h.RemoveLeftover(dirs) }
-		}
-		// While the owner lives, a caller that takes it for dead does no harm.
-		if err := sweep(); err != nil {
-			t.Fatal(err)
-		}
-		if n := left(dirs); n != len(dirs) || n == 0 {
-			t.Fatalf("%d of %d directories of a living owner are left", n, len(dirs))
-		}
-		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
-		if err := h.Sweep(func(string) bool { return true }); err != nil || left(dirs) != len(dirs) {
-			t.Fatalf("a sweep took what is called alive: %v", err)
-		}
-		if err := sweep(); err != nil {
-			t.Fatal(err)
-		}
-		if n := left(dirs); n != 0 {
-			t.Errorf("by path %v: %d directories are left", byPath, n)
-		}
+	id := ours + "dead"
+	cmd, dirs := startOwner(t, id)
+	// While the owner lives, a caller that takes it for dead does no harm.
+	if err := h.Sweep(alive); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(dirs); n != len(dirs) || n == 0 {
+		t.Fatalf("%d of %d directories of a living owner are left", n, len(dirs))
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := h.Sweep(func(string) bool { return true }); err != nil || left(dirs) != len(dirs) {
+		t.Fatalf("a sweep took what is called alive: %v", err)
+	}
+	if err := h.Sweep(alive); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(dirs); n != 0 {
+		t.Errorf("%d directories are left", n)
 	}
 }
 
@@ -126,29 +119,5 @@ func TestSweepDead(t *testing.T) {
 			t.Errorf("%d of %d directories are left", n, len(dirs))
 		}
 		_ = cmd.Wait()
-	}
-}
-
-func TestRemoveLeftoverRefuses(t *testing.T) {
-	t.Parallel()
-	h, err := Detect(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for _, name := range []string{"/", dir, dir + "/../forkcell-x", "forkcell-x", dir + "/forkcell-", dir + "/forkcell-a b"} {
-		if err := h.RemoveLeftover([]string{name}); !errors.Is(err, ErrID) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	plain := dir + "/forkcell-x"
-	if err := os.Mkdir(plain, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.RemoveLeftover([]string{plain}); err == nil || !exists(plain) {
-		t.Errorf("a plain directory: %v", err)
-	}
-	if err := h.RemoveLeftover([]string{dir + "/forkcell-gone"}); err != nil {
-		t.Errorf("gone already: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // not asked for, or the kernel has no such file.
 const Unknown = -1
 
-// Usage is what the processes of a group have used so far, the dead included.
+// Usage counts what the processes of a group have used so far, the dead included.
 type Usage struct {
 	// MemoryPeak is in bytes.
 	MemoryPeak int64

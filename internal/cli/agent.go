@@ -290,7 +290,11 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 	if left || !executed.Load() {
 		return left, err
 	}
-	return true, errors.Join(err, r.ended(q.Cell))
+	by := ""
+	if v.result != nil && !s.json { // the document has the session as it is
+		by = v.result.EndedBy
+	}
+	return true, errors.Join(err, s.sessionEnded(r.cmd.Context(), q.Cell, by))
 }
 
 // runs reports whether the agent of a session runs.
@@ -332,21 +336,5 @@ func (r *agentRun) runsBehind(info *api.AgentSession) error {
 	return r.session.emit(info, func(p *page) {
 		p.printf("session %s runs in the background\n", quote.Line(info.Cell))
 		p.pairs("attach", "forkcell session attach "+info.Cell, "stop", "forkcell session stop "+info.Cell)
-	})
-}
-
-// ended prints how a session ended.
-func (r *agentRun) ended(name string) error {
-	s := r.session
-	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-		info, err := agentsession.Show(ctx, e, name, s.now())
-		if err != nil {
-			return err
-		}
-		if s.json {
-			return s.emit(info, nil)
-		}
-		s.noted(sessionSummary(info))
-		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
@@ -150,29 +151,55 @@ func (s *session) readArgument(name string) ([]byte, error) {
 }
 
 func newAgentCheck(s *session) *cobra.Command {
-	return &cobra.Command{
+	var o optionFlags
+	cmd := &cobra.Command{
 		Use:   "check NAME",
 		Short: "Start an agent in an empty cell, far enough to see it print its version",
-		Long: `Start an agent in an empty cell, far enough to see it print its version. The cell has
-no network and is removed afterwards. The exit code is 0 if the program answered, and
-4 if it is not installed or does not work in a cell.`,
-		Example:           "  forkcell agent check claude",
+		Long: `Start an agent in an empty cell, far enough to see it print its version. The cell is
+removed afterwards. It has no network unless --policy, --resolve or --ca is given: then
+it reaches what the adapter and the policy allow. Through a daemon it takes no flags. The
+exit code is 0 if the program answered, and 4 if it is not installed or does not work in
+a cell.`,
+		Example: `  forkcell agent check claude
+  forkcell agent check mine --ro /opt/mine --memory 1GiB`,
 		Args:              positional("NAME"),
 		ValidArgsFunction: s.completeAgent,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if s.daemon.URL != "" {
-				return s.agentHost(cmd.Context(), func(ctx context.Context, _ Engine, host agentHost) error {
-					st, err := host.CheckAgent(ctx, args[0])
-					return s.checked(st, err)
-				})
+				return s.checkThere(cmd, args[0])
+			}
+			options, err := o.resolve(cmd)
+			if err != nil {
+				return err
 			}
 			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
-				st, err := operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0]})
+				st, err := operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
 				return s.checked(st, err)
 			})
 		},
 	}
+	f := cmd.Flags()
+	o.addFlags(f, optionTexts{timeout: "end the program after this time (default 30s)", workdir: "start in `PATH`, absolute or relative to the empty workspace"})
+	f.Lookup("policy").Usage = "also allow what the policy `FILE` allows; a preset's name works too"
+	return cmd
+}
+
+// checkThere has a daemon check an agent of its host.
+func (s *session) checkThere(cmd *cobra.Command, name string) error {
+	var given []string
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	if len(given) > 0 {
+		return usageError("leave it out, or check the agent on the daemon's host", "%s: %s has no effect through a daemon", verb(cmd), given[0])
+	}
+	return s.agentHost(cmd.Context(), func(ctx context.Context, _ Engine, host agentHost) error {
+		st, err := host.CheckAgent(ctx, name)
+		return s.checked(st, err)
+	})
 }
 
 // checked prints how an agent answered in a cell.

@@ -37,7 +37,7 @@ func (o authFlags) store() (injection.Store, []*agent.Entry, error) {
 }
 
 // load returns the policy, or nil if there is none at the default place.
-func (o authFlags) load() (*injection.Policy, error) { return operatorHost().Injection(o.policy) }
+func (o authFlags) load() (*injection.Policy, error) { return operatorHost().Injection(o.policy, "") }
 
 // request returns what decides about the credentials of an agent's session.
 func (o authFlags) request(a *agent.Adapter, p *injection.Policy, workspace string) auth.Request {
@@ -168,7 +168,7 @@ whether its source can be read. No value is read.`,
 	return cmd
 }
 
-// agentStatus is what one agent would get.
+// agentStatus has the credentials that one agent would get.
 type agentStatus struct {
 	Agent       string          `json:"agent"`
 	Credentials []auth.Decision `json:"credentials"`

@@ -311,10 +311,10 @@ func TestResultAndErrorTogether(t *testing.T) {
 	t.Parallel()
 	f := &fakeEngine{
 		err:    &api.Error{Kind: api.Refused, Code: "verify", Message: "verify a: 1 difference", Details: []string{"detail"}},
-		verify: &api.VerifyResult{Differences: []api.VerifyProblem{{CheckpointID: "chk_1", Path: "f", What: "content"}}},
+		verify: &api.VerifyResult{Differences: []api.VerifyProblem{{CheckpointID: "chk_1", Path: "f", What: "content"}, {CheckpointID: "chk_1", What: "memory"}}},
 	}
 	code, stdout, stderr := call(t, f, "verify", "a")
-	if code != 4 || !strings.Contains(stdout, "f: content") || stderr != "forkcell: verify a: 1 difference\n" {
+	if code != 4 || stdout != "  chk_1  f: content\n  chk_1  memory\n" || stderr != "forkcell: verify a: 1 difference\n" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = call(t, f, "verify", "a", "--json")

@@ -88,6 +88,8 @@ type visit struct {
 	// left returns the line for somebody who left the command running; nil for that
 	// of a shell.
 	left func() string
+	// result is how the command ended, after do; nil if it did not end.
+	result *api.ExecResult
 }
 
 // do runs until the command ends, is left or is killed.
@@ -138,6 +140,9 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 		return errInterrupted
 	}
 	s.code = res.ExitCode
+	if !res.Detached {
+		v.result = res
+	}
 	if !s.json {
 		return nil
 	}

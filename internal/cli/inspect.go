@@ -40,10 +40,10 @@ credential is shown.`,
 	return cmd
 }
 
-// inspected is what is known about a session of one agent.
+// inspected describes a session of one agent.
 type inspected struct {
 	Agent api.AgentState `json:"agent"`
-	// Plan is what would be decided; null if there can be no session.
+	// Plan is the plan of such a session; null if there can be none.
 	Plan    *agentsession.Plan `json:"plan"`
 	Problem string             `json:"problem,omitempty"`
 	Next    string             `json:"next_step,omitempty"`

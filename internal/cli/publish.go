@@ -16,7 +16,8 @@ func newPublish(s *session) *cobra.Command {
 		Use:   "publish CELL --branch BRANCH",
 		Short: "Put the accepted changes on a new branch of the source's repository",
 		Long: `Put the accepted changes of a cell on a new branch of the git repository in the
-source directory, as one signed commit on a base branch.
+source directory, as one signed commit on a base branch. --to names another
+directory with a repository that has the base, such as one that was moved, or a clone.
 
 git makes the commit in a scratch directory. Configuration, hooks, filters and
 attributes of the repository have no effect. The commit has your name, address and
@@ -37,7 +38,8 @@ stays and is named.`,
 		Example: `  forkcell publish demo --branch work/fix-login --dry-run
   forkcell publish demo --branch work/fix-login --title 'Fix the login'
   forkcell publish demo --branch work/fix-login --base develop --push
-  forkcell publish demo --branch work/fix-login --pr`,
+  forkcell publish demo --branch work/fix-login --pr
+  forkcell publish demo --branch work/fix-login --to ../moved`,
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,6 +58,7 @@ stays and is named.`,
 	f.StringVar(&r.Title, "title", "", "first line of the commit's message (default: names the cell)")
 	f.StringVar(&r.Message, "message", "", "further `TEXT` of the commit's message")
 	f.StringVar(&r.Sign, "sign", "", "signature: `ssh|gpg|off` (default: gpg.format of git's global configuration)")
+	f.StringVar((*string)(&r.To), "to", "", "publish to the repository in `DIR` instead of the source directory")
 	f.BoolVar(&r.Push, "push", false, "push the branch to the push URL of origin")
 	f.BoolVar(&r.PR, "pr", false, "also make a pull request; implies --push")
 	f.BoolVar(&r.KeepCommits, "keep-commits", false, "publish the commits that were made in the cell, each signed by you, instead of one")

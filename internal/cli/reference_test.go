@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/commands.md and the golden output of the scripts")
@@ -197,35 +198,12 @@ func zeroDefault(f *pflag.Flag) bool {
 // TestErrorCodes keeps the table of error codes in step with package api.
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
-	const (
-		page  = "../../docs/reference/exit-codes.md"
-		begin = "<!-- The table of codes, written by the tests of internal/cli. -->\n"
-		end   = "<!-- The end of the table of codes. -->\n"
-	)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", page)
-	}
 	var table strings.Builder
 	table.WriteString("\n| code | meaning |\n|---|---|\n")
 	for _, c := range api.Codes() {
 		fmt.Fprintf(&table, "| `%s` | %s |\n", c.Code, c.Meaning)
 	}
-	want := before + begin + table.String() + "\n" + end + after
-	if *update && want != string(text) {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s is out of date; run go test ./internal/cli -run TestErrorCodes -update\n%s", page, diff)
-	}
+	golden.Part(t, *update, "../../docs/reference/exit-codes.md", "table of codes", table.String()+"\n")
 }
 
 // TestReferenceAtHome: the page of the API names every command that no daemon carries out.

@@ -145,7 +145,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 				request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: o.keyboard()},
 				left:    func() string { return leftSession(args[0]) },
 			}
-			return s.rawEngine(Visit, func(e Engine) error {
+			err := s.rawEngine(Visit, func(e Engine) error {
 				agent, err := agentsession.Command(cmd.Context(), e, args[0])
 				if err != nil {
 					return err
@@ -157,6 +157,10 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 					return e.Attach(ctx, q, agent.ExecID, io)
 				})
 			})
+			if err != nil || v.result == nil || s.json {
+				return err
+			}
+			return s.sessionEnded(cmd.Context(), args[0], v.result.EndedBy)
 		},
 	}
 	f := cmd.Flags()
@@ -164,6 +168,29 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 	f.BoolVar(&o.take, "take", false, "take the keyboard over from who has it")
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "type what stdin has (the default on a terminal)")
 	return cmd
+}
+
+// sessionEnded tells somebody who was attached to a session how it ended. by is the
+// request that ended it, one of api.EndedBy or "".
+func (s *session) sessionEnded(ctx context.Context, name, by string) error {
+	if by == api.EndedByRewind { // what is said of its state now is no longer true then
+		s.noted("session " + quote.Line(name) + " was rewound; `forkcell session attach " + quote.Arg(name) + "` joins its agent when it runs again")
+		return nil
+	}
+	return s.engine(ctx, Read, func(ctx context.Context, e Engine) error {
+		info, err := agentsession.Show(ctx, e, name, s.now())
+		if err != nil {
+			return err
+		}
+		if s.json {
+			return s.emit(info, nil)
+		}
+		if by == api.EndedByStop {
+			s.noted("session " + quote.Line(name) + " was stopped")
+		}
+		s.noted(sessionSummary(info))
+		return nil
+	})
 }
 
 // leftSession returns the line for somebody who left a session running.
@@ -256,23 +283,25 @@ func newSessionStop(s *session) *cobra.Command {
 		Use:   "stop SESSION",
 		Short: "End a session: its agent gets SIGTERM, and the run its receipt",
 		Long: `End a session. Its processes get SIGTERM, and after 5 s SIGKILL; with --force
-SIGKILL at once. The state is sealed, and the run gets its receipt.`,
+SIGKILL at once. The state is sealed, and the run gets its receipt. If the session was
+interrupted because its supervisor was killed, its run is finished.`,
 		Example:           "  forkcell session stop repo-claude",
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			if _, err := agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
+			i, err := agentsession.Begun(ctx, e, args[0], s.now())
+			if err != nil {
 				return err
 			}
 			q := api.StopRequest{Cell: args[0], Grace: -1}
 			if force {
 				q.Grace = 0
 			}
-			if _, err := e.Stop(ctx, q); err != nil {
+			_, err = e.Stop(ctx, q)
+			if err = agentsession.StopError(i, err); err != nil {
 				return err
 			}
-			i, err := agentsession.Begun(ctx, e, args[0], s.now())
-			if err != nil {
+			if i, err = agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
 				return err
 			}
 			return s.emit(i, func(p *page) { p.printf("%s\n", sessionSummary(i)) })

@@ -35,7 +35,7 @@ ExecReload=/bin/kill -HUP $MAINPID
 KillMode=process
 # Requests under way may take 30 seconds, and to interrupt them another 30.
 TimeoutStopSec=90
-# Limits of cells are control groups below that of the daemon.
+# Limits of cells need control groups with every controller.
 Delegate=yes
 Restart=on-failure
 

@@ -65,6 +65,10 @@ func printVerify(p *page, r *api.VerifyResult) {
 		p.printf("%s  %s  root %s\n", p.word(word), c.CheckpointID, c.Root)
 	}
 	for _, d := range r.Differences {
-		p.printf("  %s  %s: %s\n", d.CheckpointID, quote.Path(d.Path), quote.Line(d.What))
+		where := ""
+		if d.Path != "" { // else it is not about one of the files
+			where = quote.Path(d.Path) + ": "
+		}
+		p.printf("  %s  %s%s\n", d.CheckpointID, where, quote.Line(d.What))
 	}
 }

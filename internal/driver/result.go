@@ -6,6 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Lingering bounds the wait for the output of a command that has ended, while processes
+// that it left in a live cell hold its streams open.
+const Lingering = 200 * time.Millisecond
+
 // Outcome is how a command that was started has ended.
 type Outcome struct {
 	// Code is the command's exit code, 128+Signal when a signal ended it, 124
@@ -27,6 +31,31 @@ type Outcome struct {
 	// Refused counts the attempts of the command's cell to send something to where
 	// nothing is: names asked for and connections in a cell without a network.
 	Refused int64
+}
+
+// Settle completes an outcome that says already whether the time was up or the caller
+// killed the command. Reported says that the command's first process reported its end,
+// with this status; last that the cell ends with the command. A cell that is killed
+// reports nothing, so a report about its last command wins over a time-out of the same
+// instant.
+func (o *Outcome) Settle(reported, last bool, status unix.WaitStatus) {
+	ours := o.TimedOut || o.Killed
+	killed := status.Signaled() && status.Signal() == unix.SIGKILL
+	if reported && (last || !ours || !killed) {
+		o.TimedOut, o.Killed = false, false
+		o.Code = status.ExitStatus()
+		if status.Signaled() {
+			o.Signal = int(status.Signal())
+			o.Code = 128 + o.Signal
+		}
+		return
+	}
+	o.Signal = int(unix.SIGKILL)
+	o.Code = 128 + o.Signal
+	o.Killed = !o.TimedOut
+	if o.TimedOut {
+		o.Code = 124
+	}
 }
 
 // Usage is what the cell's processes have used; -1 where it was not counted.

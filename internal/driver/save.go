@@ -27,12 +27,18 @@ type Saved struct {
 	Bytes int64
 }
 
+// SavedError means that what was saved cannot be used: it is of other programs, or of a
+// cell of another kind.
+type SavedError struct{ Reason string }
+
+func (e *SavedError) Error() string { return e.Reason }
+
 // Restorer is a driver that makes cells of what a Saver has saved.
 type Restorer interface {
 	// Restore makes a cell whose processes go on as they were saved in dir, with the
 	// files, the network and the name that s describes. The paths that can be written
 	// must be those of the saved cell. Connections to outside are closed, and nobody
 	// attends the output of its commands. The files of the cell must be those of the
-	// moment of the saving.
+	// moment of the saving. What it cannot use is a SavedError.
 	Restore(ctx context.Context, s Spec, dir string) (Cell, error)
 }

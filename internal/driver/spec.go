@@ -47,7 +47,7 @@ type Spec struct {
 	// anything, so that the record can be kept for [Driver.Reap]. An error ends the
 	// run.
 	Started func(Record) error
-	// Command is what Run executes.
+	// Command is the command that Run executes.
 	Command
 }
 
@@ -106,7 +106,7 @@ type System struct {
 	Paths []string
 }
 
-// Guard is what the kernel refuses the commands of a cell. Its zero value
+// Guard lists what the kernel refuses the commands of a cell. Its zero value
 // refuses all that it should.
 type Guard struct {
 	// AllowSyscalls are names taken out of the set of denied system calls.
@@ -124,7 +124,7 @@ type Guard struct {
 	Denied func(Denial)
 }
 
-// Limits are what a cell may use; 0 means no limit. Time is Command.Timeout.
+// Limits bounds what a cell may use; 0 means no limit. Time is Command.Timeout.
 type Limits struct {
 	Memory    int64 // bytes, swap included
 	CPUsMilli int64 // thousandths of a processor

@@ -34,8 +34,8 @@ type Template interface {
 	// all but the warm one, and those that have started it.
 	Uncopied() ([]Process, error)
 	// Expect says that branches will be made in a moment, so that what takes long can
-	// begin.
-	Expect()
+	// begin. The caller calls made when they are made.
+	Expect() (made func())
 	// Branch makes a cell with a copy of the warm process. Many may be made at a
 	// time. A branch outlives its template, and ends with the process that made it.
 	Branch(ctx context.Context, b Branch) (Child, error)

@@ -128,20 +128,11 @@ func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocol
 	// An upstream that requests a certificate may not require it. One that does
 	// sends an alert, with TLS 1.3 only after the handshake, where it may get
 	// lost. So the pool remembers which upstreams requested one.
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		o.note(addr)
-		return &tls.Certificate{}, nil
+	c, err := authority.Handshake(ctx, raw, config, func() { o.note(addr) })
+	if err != nil {
+		return nil, err
 	}
-	c := tls.Client(raw, config)
-	err = c.HandshakeContext(ctx)
-	var verify *tls.CertificateVerificationError
-	switch {
-	case err == nil:
-		return c, nil
-	case errors.As(err, &verify):
-		return nil, &authority.VerifyError{Host: host, Err: verify.Err}
-	}
-	return nil, fmt.Errorf("start TLS: %w", err)
+	return c, nil
 }
 
 // maxRemembered bounds the number of remembered upstreams.

@@ -92,7 +92,7 @@ func offset(s string) (int64, bool) {
 // errPart is the failure of an upstream that sends another part than it was asked for.
 var errPart = errors.New("the upstream sends another part than it was asked for, so that the answer cannot be searched for credentials")
 
-// sentPart is what an upstream says it sends: from the byte first to the byte last, of
+// sentPart is the part that an upstream says it sends: from the byte first to the byte last, of
 // size, which is -1 if it is not known.
 type sentPart struct{ first, last, size int64 }
 

@@ -33,8 +33,8 @@ func (p *Proxy) renew(w http.ResponseWriter, out *http.Request, f *flight) {
 		return
 	}
 	f.in.Store(int64(len(body)))
-	got, err := p.cfg.Logins.Renew(out.Context(), f.view.gen.Credentials, f.target(), body, func(ctx context.Context, body []byte) (int, []byte, error) {
-		return p.askTokens(ctx, out, body)
+	got, err := p.cfg.Logins.Renew(out.Context(), f.view.gen.Credentials, f.target(), body, func(ctx context.Context, media string, body []byte) (int, []byte, error) {
+		return p.askTokens(ctx, out, media, body)
 	})
 	if err != nil {
 		p.notRenewed(w, out, f, err)
@@ -66,13 +66,13 @@ func tokenRequest(r *http.Request) ([]byte, error) {
 }
 
 // askTokens sends a request to a token endpoint with the real tokens in its body.
-func (p *Proxy) askTokens(ctx context.Context, like *http.Request, body []byte) (int, []byte, error) {
+func (p *Proxy) askTokens(ctx context.Context, like *http.Request, media string, body []byte) (int, []byte, error) {
 	r := like.WithContext(ctx)
 	where := *like.URL
 	where.RawQuery = ""
 	r.URL, r.Header = &where, like.Header.Clone()
 	askPlain(r.Header)
-	r.Header["Content-Type"] = []string{"application/json"}
+	r.Header["Content-Type"] = []string{media}
 	r.Header.Del("Content-Length")
 	r.Body, r.ContentLength, r.GetBody, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil, nil
 	if _, ok := r.Header["User-Agent"]; !ok {

@@ -16,7 +16,7 @@ type replies struct {
 	echo func() *credential.Echo
 	mask credential.Mask
 
-	// head is what has come of a frame's header; of a control frame also its data.
+	// head is the part of a frame's header that has come; of a control frame also its data.
 	head []byte
 	// left is how much of the data of the current frame is still to come.
 	left uint64

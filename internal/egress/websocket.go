@@ -90,7 +90,7 @@ type messages struct {
 	io.ReadWriteCloser
 	p *Proxy
 	f *flight
-	// replies is what the upstream sends, as the program gets it.
+	// replies are the upstream's frames, as the program gets them.
 	replies io.Reader
 	// unread reports that frames were forwarded without inspection, so that the
 	// start of a frame is not known.

@@ -80,7 +80,7 @@ func (d *indexed) join(p part) {
 // span is a range of bytes in a journal.
 type span struct{ from, to int64 }
 
-// known is what an index has of a journal, for one query.
+// known is the part of an index about one journal, for one query.
 type known struct {
 	file  os.FileInfo
 	spans []span // that may have an answer

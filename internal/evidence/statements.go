@@ -42,7 +42,7 @@ const DetailMemory = "memory"
 // DetailMemoryBytes is the size of that memory.
 const DetailMemoryBytes = "memory_bytes"
 
-// DetailAction is what was done to a cell whose time was up.
+// DetailAction names the action on a cell whose time was up.
 const DetailAction = "action"
 
 // actionRemove is the action that removes the cell.
@@ -56,7 +56,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	}
 	record := cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
-		Cache: c.Cache, Paused: c.Paused,
+		Cache: c.Cache, Prefix: c.Prefix, Paused: c.Paused,
 	}
 	settings, err := tx.Settings(c.ID)
 	if err != nil {
@@ -106,6 +106,7 @@ type cellRecord struct {
 	Applied    string          `json:"applied"`
 	Policy     string          `json:"policy,omitempty"`
 	Cache      string          `json:"cache,omitempty"`
+	Prefix     string          `json:"prefix,omitempty"`
 	Settings   *store.Settings `json:"settings,omitempty"`
 	Paused     *store.Pause    `json:"paused,omitempty"`
 }

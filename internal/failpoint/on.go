@@ -15,14 +15,16 @@ var (
 	mu     sync.Mutex
 	name   string
 	action string
+	file   string
 	left   int
 )
 
-// parse reads FORKCELL_FAILPOINT=NAME[@N][=kill|enospc|eio]: the action (kill
+// parse reads FORKCELL_FAILPOINT=NAME[@N][=kill|stop:FILE|enospc|eio]: the action (kill
 // unless given) is taken at the N-th hit (the first unless given).
 func parse() {
 	spec := os.Getenv("FORKCELL_FAILPOINT")
 	spec, action, _ = strings.Cut(spec, "=")
+	action, file, _ = strings.Cut(action, ":")
 	var count string
 	name, count, _ = strings.Cut(spec, "@")
 	left, _ = strconv.Atoi(count)
@@ -40,12 +42,21 @@ func due(at string) bool {
 	return left == 0
 }
 
-// Hit kills the process, as kill -9 would, when its name is due.
+// Hit kills the process, as kill -9 would, when its name is due, or writes its process id
+// to the file and stops it until a test continues it.
 func Hit(at string) {
 	once.Do(parse)
-	if (action == "" || action == "kill") && due(at) {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+	switch action {
+	case "", "kill":
+		if due(at) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	case "stop":
+		if due(at) {
+			_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
 	}
 }
 

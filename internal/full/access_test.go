@@ -70,6 +70,9 @@ func TestScopes(t *testing.T) {
 	for _, who := range []*daemon{none, wrong} {
 		who.problem(401, api.CodeUnauthenticated, "GET", "/v1/cells", nil)
 	}
+	for _, header := range []string{"Bearer", "Bearer ", "bearer fct_x", "Basic cm9vdDo=", "fct_x"} {
+		d.problem(401, api.CodeUnauthenticated, "GET", "/v1/cells", nil, "Authorization", header) // over the socket
+	}
 	none.want(200, nil, "GET", "/healthz", nil)
 	none.want(200, nil, "GET", "/version", nil)
 	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
@@ -135,6 +138,14 @@ func TestPrefix(t *testing.T) {
 	team.problem(404, api.CodeNotFound, "POST", "/v1/cells/b-one/runs", api.RunBody{Command: []string{"true"}})
 	team.problem(403, api.CodeForbidden, "POST", "/v1/cells/a-one/fork", api.ForkBody{Name: "b-two"})
 	team.problem(404, api.CodeNotFound, "POST", "/v1/policies/explain", api.ExplainBody{Cell: "b-one", Path: "/x"})
+	var own api.RunAnswer
+	team.want(200, &own, "POST", "/v1/cells/a-one/runs", api.RunBody{Command: []string{"true"}})
+	d.want(200, nil, "POST", "/v1/cells/b-one/runs", api.RunBody{Command: []string{"true"}})
+	var runs api.List[api.RunInfo]
+	team.want(200, &runs, "GET", "/v1/runs?limit=1", nil) // others are not counted either
+	if len(runs.Items) != 1 || runs.Items[0].RunID != own.RunID || runs.Next != nil {
+		t.Errorf("%+v", runs)
+	}
 	for _, list := range []string{"/v1/runs", "/v1/receipts", "/v1/decisions", "/v1/graph"} {
 		if r := team.send("GET", list, nil); strings.Contains(string(r.body), "b-one") {
 			t.Errorf("%s: %s", list, r.body)

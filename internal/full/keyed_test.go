@@ -144,3 +144,90 @@ func (d *daemon) undoRun(id string) {
 		d.Fatal(err)
 	}
 }
+
+// requestsKept returns the number of requests whose answers are kept.
+func (d *daemon) requestsKept() (n int64) {
+	d.Helper()
+	db, err := sqlite.OpenConn(filepath.Join(d.home, "forkcell.db"), sqlite.OpenReadOnly)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer db.Close()
+	err = sqlitex.Execute(db, "SELECT count(*) FROM requests", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		n = s.ColumnInt64(0)
+		return nil
+	}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return n
+}
+
+// TestReadingKeepsNoAnswer sends requests that change nothing with keys. A caller who may
+// only read could fill the home with their answers.
+func TestReadingKeepsNoAnswer(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
+	for path, body := range map[string]any{
+		"/v1/cells/demo/files/list": api.ListFilesBody{},
+		"/v1/cells/demo/verify":     api.VerifyBody{},
+		"/v1/policies/explain":      api.ExplainBody{Cell: "demo", Path: "/etc/passwd"},
+		"/v1/receipts/verify":       api.ReceiptVerifyRequest{Cell: "demo"},
+	} {
+		first := reader.send("POST", path, body, "Idempotency-Key", "a")
+		again := reader.send("POST", path, body, "Idempotency-Key", "a")
+		if first.status != again.status || first.status >= 500 {
+			t.Errorf("%s: %d %s, again %d", path, first.status, first.body, again.status)
+		}
+	}
+	if n := d.requestsKept(); n != 0 {
+		t.Errorf("%d requests are kept", n)
+	}
+}
+
+// TestRevokedWithKey revokes the token of a request with a key. That is no disconnect: the
+// run ends, and shows its holder nothing more.
+func TestRevokedWithKey(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	holder := d.token(api.TokenBody{Name: "holder", Scopes: []string{"run"}})
+	ended := make(chan reply)
+	go func() {
+		ended <- holder.send("POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"sleep", "60"}}, "Accept", "text/event-stream", "Idempotency-Key", "a")
+	}()
+	var runs api.List[api.RunInfo]
+	for len(runs.Items) == 0 {
+		d.want(200, &runs, "GET", "/v1/runs", nil)
+	}
+	d.want(204, nil, "DELETE", "/v1/tokens/holder", nil)
+	if r := <-ended; !strings.Contains(string(r.body), `"outcome":"interrupted"`) {
+		t.Errorf("%s", r.body)
+	}
+}
+
+// TestAnswerOfOtherRights repeats a request of a token with another one of its name, which
+// sees other cells.
+func TestAnswerOfOtherRights(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	body := api.RunBody{Command: []string{"echo", "for a few"}}
+	first := d.token(api.TokenBody{Name: "ci", Scopes: []string{"run"}})
+	first.want(200, nil, "POST", "/v1/cells/demo/runs", body, "Idempotency-Key", "a")
+	d.want(204, nil, "DELETE", "/v1/tokens/ci", nil)
+	same := d.token(api.TokenBody{Name: "ci", Scopes: []string{"run"}})
+	same.want(200, nil, "POST", "/v1/cells/demo/runs", body, "Idempotency-Key", "a")
+	d.want(204, nil, "DELETE", "/v1/tokens/ci", nil)
+	for _, other := range []api.TokenBody{{Name: "ci", Scopes: []string{"run"}, Cells: "b-"}, {Name: "ci", Scopes: []string{"read"}}} {
+		c := d.token(other)
+		c.problem(422, api.CodeKeyReused, "POST", "/v1/cells/demo/runs", body, "Idempotency-Key", "a")
+		d.want(204, nil, "DELETE", "/v1/tokens/ci", nil)
+	}
+	var runs api.List[api.RunInfo]
+	if d.want(200, &runs, "GET", "/v1/runs", nil); len(runs.Items) != 1 {
+		t.Errorf("%d runs", len(runs.Items))
+	}
+}

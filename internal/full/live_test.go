@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // revision returns the ETag of a cell.
@@ -72,6 +74,52 @@ func TestLiveForkIfMatch(t *testing.T) {
 	race := api.RaceBody{Cell: "demo", Command: []string{"grep", "new", "file"}, N: 2}
 	d.problem(412, api.CodeChanged, "POST", "/v1/race", race, "If-Match", `"9999"`)
 	d.want(200, nil, "POST", "/v1/race", race, "If-Match", d.revision("demo"))
+}
+
+// TestLiveRaceOtherNames: a race whose names are taken in the instant before its cells
+// are recorded takes others, on the state that it has captured, and does not say that
+// the cell changed.
+func TestLiveRaceOtherNames(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	d.exec("demo", "sh", "-c", "echo new > file")
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = release() }()
+	expected := d.revision("demo")
+	before, err := strconv.ParseInt(strings.Trim(expected, `"`), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken bool
+	e.Now = func() time.Time { // new cells have the time at which they are made
+		if !taken && d.revision("demo") != expected {
+			taken = true
+			d.cell("demo-race-2")
+		}
+		return time.Now()
+	}
+	race, err := e.BeginRace(t.Context(), cell.RaceOptions{Cell: "demo", Attempts: 2, Expect: &before})
+	if api.CodeOf(err) == api.CodeFreezer {
+		t.Skip("needs a freezer, which not every user has")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := race.Attempts(); !taken || !slices.Equal(names, []string{"demo-race2-1", "demo-race2-2"}) {
+		t.Errorf("taken: %v; the attempts are %q", taken, names)
+	}
+	if _, err := race.End(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var states api.List[api.CheckpointInfo]
+	d.want(200, &states, "GET", "/v1/cells/demo/checkpoints", nil)
+	if len(states.Items) != 2 {
+		t.Errorf("captured more than once: %+v", states.Items)
+	}
 }
 
 // live makes a live cell, which ends with the test.

@@ -151,6 +151,23 @@ func TestDiskQuota(t *testing.T) {
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
 }
 
+// TestUploadQuota uploads more than the space of a token, in one upload and in several.
+// What is cut off leaves nothing, and uploads of others do not count.
+func TestUploadQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	const tar = "application/x-tar"
+	d.want(201, nil, "POST", "/v1/uploads", strings.Repeat("x", 4<<20), "Content-Type", tar)
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Quota: &api.Quota{Disk: 2 << 20}})
+	large := 8<<20 + 1<<16 // a client that is still sending may see the end of the connection instead
+	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", strings.Repeat("x", large), "Content-Type", tar)
+	for range 2 {
+		small.want(201, nil, "POST", "/v1/uploads", strings.Repeat("x", 3<<19), "Content-Type", tar)
+	}
+	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", "x", "Content-Type", tar)
+	small.problem(429, api.CodeQuota, "POST", "/v1/cells", api.CreateCell{Name: "other", Source: &api.Source{Empty: true}})
+}
+
 // TestResumeRights has a token resume a cell that was paused on disk with what only an
 // operator may give. The cell stays paused until an operator resumes it.
 func TestResumeRights(t *testing.T) {

@@ -39,6 +39,20 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestRaceStreamFailure: the stream of a race whose winner cannot be applied has the
+// problem before the result, for clients that read no further than the result.
+func TestRaceStreamFailure(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.want(201, nil, "POST", "/v1/cells", map[string]any{"name": "demo", "source": map[string]bool{"empty": true}})
+	body := api.RaceBody{Cell: "demo", Command: []string{"touch", "made"}, N: 1, Accept: true, Apply: true}
+	r := d.send("POST", "/v1/race", body, "Accept", "text/event-stream")
+	_, rest, found := strings.Cut(string(r.body), "event: problem\n")
+	if !found || !strings.Contains(rest, `"code":"no_source"`) || !strings.Contains(rest, "event: result\n") {
+		t.Errorf("%s", r.body)
+	}
+}
+
 // TestRaceSettings: the settings of attempts are checked and bounded as those of runs.
 func TestRaceSettings(t *testing.T) {
 	t.Parallel()

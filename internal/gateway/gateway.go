@@ -172,7 +172,11 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	}
 	maps.Copy(values, cfg.Values)
 	if cfg.Source != nil {
-		return cfg.Source.branchSet(cfg.Policy, values)
+		set, err := cfg.Source.branchSet(cfg.Policy, values)
+		if err == nil {
+			together(set, cfg.Logins)
+		}
+		return set, err
 	}
 	if err := values.complete(cfg.Policy); err != nil {
 		values.Drop()
@@ -186,7 +190,19 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 		set.Drop()
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	together(set, cfg.Logins)
 	return set, nil
+}
+
+// together tells a Set which credentials are the tokens of one login.
+func together(set *credential.Set, logins []api.Login) {
+	for _, l := range logins {
+		var names []string
+		for _, t := range l.Tokens {
+			names = append(names, t.Credential)
+		}
+		set.Together(l.Key, names)
+	}
 }
 
 // branchSet makes the credentials of a branch of this gateway's cell. It takes

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/names"
 )
 
-// saved is what the programs of a cell know of its gateway. It has no value of a
+// saved is the part of a gateway that the programs of its cell know. It has no value of a
 // credential.
 type saved struct {
 	Authority   authority.Saved             `json:"authority"`

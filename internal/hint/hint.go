@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Operation is what a caller does instead of a command.
+// Operation is the request that a caller makes instead of a command.
 type Operation struct {
 	// Command is the command without the name of the program. Fields in braces stand for
 	// its arguments: "restore {cell} {checkpoint}".

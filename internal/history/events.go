@@ -45,12 +45,12 @@ func (h *History) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 	}
 	var r store.Run
 	err := h.View(func(tx *store.Tx) (err error) {
-		r, err = runByPrefix(tx, q.Run)
+		r, err = h.runByPrefix(tx, q.Run)
 		if err == nil && cellID != "" && r.CellID != cellID {
 			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
 		}
 		if err == nil {
-			err = visibleRun(tx, r, q.Sees)
+			err = coveredRun(tx, r, q)
 		}
 		return err
 	})
@@ -60,22 +60,25 @@ func (h *History) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 	return []eventquery.Run{eventRun(r)}, err
 }
 
-func runByPrefix(tx *store.Tx, ref string) (store.Run, error) {
-	id, err := tx.Complete("runs", ref)
-	if err != nil {
-		return store.Run{}, home.IDError("run", ref, err, "`forkcell log CELL` shows them")
-	}
-	return tx.Run(id)
-}
-
-// visibleRun refuses a run of a cell that the caller does not see.
-func visibleRun(tx *store.Tx, r store.Run, sees func(cell string) bool) error {
-	cells := visibleCells{tx: tx, sees: sees}
+// coveredRun refuses a run of a cell that a query does not cover, as one that nobody has.
+func coveredRun(tx *store.Tx, r store.Run, q api.EventQuery) error {
+	cells := visibleCells{tx: tx, sees: q.Sees}
 	visible, err := cells.has(r.CellID)
 	if err == nil && !visible {
-		err = api.Missing("run", r.ID, "`forkcell log CELL` shows them")
+		err = home.IDError("run", q.Run, store.ErrNotFound, logHint)
 	}
 	return err
+}
+
+// logHint says where the ids of runs are.
+const logHint = "`forkcell log CELL` shows them"
+
+func (h *History) runByPrefix(tx *store.Tx, ref string) (store.Run, error) {
+	id, err := h.CompleteID(tx, "runs", ref, nil)
+	if err != nil {
+		return store.Run{}, home.IDError("run", ref, err, logHint)
+	}
+	return tx.Run(id)
 }
 
 // eventRun describes the journal of a run. The last event of a run whose process died is

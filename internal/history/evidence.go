@@ -46,7 +46,7 @@ func (h *History) Receipt(_ context.Context, id, cell string, _ bool) (*api.Rece
 // runWithReceipt finds the run of a receipt.
 func (h *History) runWithReceipt(id, cell string) (r store.Run, err error) {
 	err = h.View(func(tx *store.Tx) error {
-		r, err = findReceipt(tx, id, cell)
+		r, err = h.findReceipt(tx, id, cell)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -61,11 +61,11 @@ func noReceipt() error {
 
 // findReceipt resolves a receipt by its id, or returns the latest of a cell or of
 // all cells.
-func findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
+func (h *History) findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
 	if id == "" {
 		return latestReceipt(tx, cell)
 	}
-	full, err := tx.Complete("statements", id)
+	full, err := h.CompleteID(tx, "statements", id, nil)
 	if err != nil {
 		return store.Run{}, home.IDError("receipt", id, err, "`forkcell receipt list` shows them")
 	}
@@ -167,7 +167,7 @@ func (h *History) verifyScope(id, cell string, all bool) (of evidence.Scope, err
 			}
 		}
 		if id != "" {
-			r, err := findReceipt(tx, id, "")
+			r, err := h.findReceipt(tx, id, "")
 			of.Run = r.ID
 			return err
 		}
@@ -261,7 +261,7 @@ func (h *History) Decisions(_ context.Context, cell, run string) ([]api.Decision
 			cellID = c.ID
 		}
 		if run != "" {
-			id, err := tx.Complete("runs", run)
+			id, err := h.CompleteID(tx, "runs", run, nil)
 			if err != nil {
 				return home.IDError("run", run, err, "`forkcell log CELL` shows them")
 			}

@@ -16,7 +16,7 @@ type History struct {
 	kept  *Kept
 }
 
-// Kept is what the histories of one home keep together, whoever calls. The zero value
+// Kept is the state that all histories of one home share, for every caller. The zero value
 // is ready to use.
 type Kept struct {
 	journals eventquery.Notices

@@ -18,7 +18,9 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 		if err != nil {
 			return err
 		}
-		info, err = runInfo(tx, r)
+		if info, err = runInfo(tx, r); err == nil && !h.Caller.MaySee(info.Cell) {
+			err = store.ErrNotFound
+		}
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -31,9 +33,7 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 // the given number, the oldest first. next is the number to go on from, or 0 if
 // there are no more.
 func (h *History) Runs(_ context.Context, name string, after int64, limit int) (infos []api.RunInfo, next int64, err error) {
-	return h.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
-		return tx.RunsAfter(cellID, after, limit)
-	})
+	return h.runs(name, after, limit, (*store.Tx).RunsAfter)
 }
 
 // RecentRuns lists at most limit runs, of one cell or of all with "", before the one
@@ -43,13 +43,12 @@ func (h *History) RecentRuns(_ context.Context, name string, before int64, limit
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return h.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
-		return tx.RunsBefore(cellID, before, limit)
-	})
+	return h.runs(name, before, limit, (*store.Tx).RunsBefore)
 }
 
-// runs lists at most limit of the runs that list returns.
-func (h *History) runs(name string, limit int, list func(tx *store.Tx, cellID string, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
+// runs lists at most limit of the runs that list returns from a number on. Runs that the
+// caller may not know of do not count.
+func (h *History) runs(name string, from int64, limit int, list func(tx *store.Tx, cellID string, from int64, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
 	cellID := ""
 	if name != "" {
 		c, err := h.FindAny(name)
@@ -59,22 +58,30 @@ func (h *History) runs(name string, limit int, list func(tx *store.Tx, cellID st
 		cellID = c.ID
 	}
 	err = h.View(func(tx *store.Tx) error {
-		runs, err := list(tx, cellID, limit+1)
-		if err != nil {
-			return err
-		}
-		if len(runs) > limit {
-			runs = runs[:limit]
-			next = runs[limit-1].Ord
-		}
-		for _, r := range runs {
-			info, err := runInfo(tx, r)
+		for {
+			runs, err := list(tx, cellID, from, limit+1)
 			if err != nil {
 				return err
 			}
-			infos = append(infos, info)
+			for _, r := range runs {
+				info, err := runInfo(tx, r)
+				if err != nil {
+					return err
+				}
+				if !h.Caller.MaySee(info.Cell) {
+					continue
+				}
+				if len(infos) == limit {
+					next = from
+					return nil
+				}
+				infos, from = append(infos, info), r.Ord
+			}
+			if len(runs) <= limit {
+				return nil
+			}
+			from = runs[limit].Ord
 		}
-		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) && h.Store == nil {
 		err = nil

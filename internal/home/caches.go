@@ -11,13 +11,14 @@ import (
 )
 
 // The shared caches are cells, so that the log, recover, verify, gc and df treat
-// them like every other: one for the home, and one for each source directory.
+// them like every other: one for the home, and one for each source directory, and the
+// same for each prefix of tokens.
 // Nothing ever runs in them. No other cell can have their names, and only reading
 // verbs find them.
 const (
 	SourceCache = "cache" // the source kind of shared caches
 	CachePrefix = "cache:"
-	HomeCache   = CachePrefix + "home"
+	AllCells    = "home" // follows the prefix in the name of the one for all cells
 )
 
 // AreaCache is the area of a cell's caches.

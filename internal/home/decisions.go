@@ -108,12 +108,18 @@ func UnacceptedStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoin
 	return found, nil
 }
 
+// IsCaptured reports whether a state was captured from a live cell, or has lost its
+// statement.
+func IsCaptured(state store.Checkpoint) bool {
+	return state.Kind == KindLive || state.Kind == evidence.UnclaimedState
+}
+
 // Unaccepted reports whether a state was captured from a live cell, or has lost its
 // statement, and the cell has not accepted it. No run is known to have ended with
 // such a state, so no decision about a run covers it. A state that was applied
 // counts as accepted: earlier versions did not record it.
 func Unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	if state.Kind != KindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == string(receipt.Accepted) {
+	if !IsCaptured(state) || c.Inherited[state.ID] == string(receipt.Accepted) {
 		return false, nil
 	}
 	applied, err := InLineage(tx, state.ID, c.Applied)

@@ -167,7 +167,13 @@ func (h *Home) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoi
 	if ref == c.Name {
 		return tx.Checkpoint(c.Head)
 	}
-	id, err := tx.Complete("checkpoints", ref)
+	id, err := h.CompleteID(tx, "checkpoints", ref, func(id string) (bool, error) {
+		chk, err := tx.Checkpoint(id)
+		if err != nil {
+			return false, err
+		}
+		return h.inHistory(tx, c, chk)
+	})
 	if err != nil {
 		return store.Checkpoint{}, IDError("checkpoint", ref, err, "`forkcell log "+c.Name+"` shows them")
 	}
@@ -180,11 +186,7 @@ func (h *Home) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoi
 		if lookup != nil {
 			return found, lookup
 		}
-		hint := fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName)
-		if !h.Caller.MaySee(other.LastName) {
-			hint = ""
-		}
-		return found, api.Missing("checkpoint of "+c.Name, ref, hint)
+		return found, api.Missing("checkpoint of "+c.Name, ref, fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName))
 	}
 	return found, err
 }
@@ -221,16 +223,36 @@ func InLineage(tx *store.Tx, id, tip string) (bool, error) {
 	return false, nil
 }
 
+// noRun returns the error about a cell without a run that has ended.
+func noRun(tx *store.Tx, c store.Cell) error {
+	open, err := tx.UnfinishedRuns(c.ID)
+	switch {
+	case err != nil:
+		return err
+	case len(open) > 0:
+		return api.Missing("finished run", c.Name+" has only "+open[0].ID, "if its process has died, `forkcell checkpoint "+c.Name+"` finishes it")
+	}
+	return api.Missing("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
+}
+
 // FindRun resolves a run of a cell; "" is its last one.
 func (h *Home) FindRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error) {
 	if ref == "" {
 		r, err := tx.LastRun(c.ID)
 		if errors.Is(err, store.ErrNotFound) {
-			return r, api.Missing("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
+			return r, noRun(tx, c)
 		}
 		return r, err
 	}
-	id, err := tx.Complete("runs", ref)
+	// A fork has the runs whose work it inherited.
+	inherited := func(id string) (bool, error) {
+		r, err := tx.Run(id)
+		if err != nil {
+			return false, err
+		}
+		return InLineage(tx, r.After, c.Head)
+	}
+	id, err := h.CompleteID(tx, "runs", ref, inherited)
 	if err != nil {
 		return store.Run{}, IDError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
 	}
@@ -238,23 +260,11 @@ func (h *Home) FindRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error
 	if err != nil || r.CellID == c.ID {
 		return r, err
 	}
-	// A fork has the runs whose work it inherited.
-	inherited, err := InLineage(tx, r.After, c.Head)
-	if err == nil && !inherited {
+	ours, err := inherited(id)
+	if err == nil && !ours {
 		err = api.Missing("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
 	}
 	return r, err
-}
-
-// IDError returns the error for an id that was not found, or that is not unique.
-func IDError(what, ref string, err error, hint string) error {
-	if errors.Is(err, store.ErrAmbiguous) {
-		return api.Usagef("use more characters", "ambiguous %s id %s", what, quote.Arg(ref))
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return api.Missing(what, ref, hint)
-	}
-	return err
 }
 
 // NameAfter returns an unused cell name that is derived from a directory.

@@ -19,12 +19,15 @@ type Loader struct {
 	// Home is the caller's home directory. Sources may not be in the directories
 	// below it where programs keep their own secrets.
 	Home string
+	// Workspace is the directory of a session, which can hold no part of a policy; ""
+	// if there is none yet.
+	Workspace string
 }
 
 // Load reads a policy and what it includes. A malformed one is an error of the kind
 // usage, one that others could have written is refused. If the file does not exist,
 // the error is fs.ErrNotExist.
-func (l Loader) Load(name string) (*Policy, error) { return l.load(name, readTrusted) }
+func (l Loader) Load(name string) (*Policy, error) { return l.load(name, l.readTrusted) }
 
 // load reads the files of a policy with the given function.
 func (l Loader) load(name string, read func(string) ([]byte, error)) (*Policy, error) {
@@ -160,7 +163,7 @@ func (p *part) source(line int, s string) (string, error) {
 	}
 	full := p.path(s)
 	if own := OwnState(p.Home, full); own != "" {
-		return "", bad(line, "%s is in %s, where a program keeps its own login; use a resolver, or a copy elsewhere", quote.Path(s), quote.Path(own))
+		return "", bad(line, "%s is in or above %s, where a program keeps its own login; use a resolver, or a copy elsewhere", quote.Path(s), quote.Path(own))
 	}
 	return full, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/injection"
@@ -209,6 +210,11 @@ func TestUntrusted(t *testing.T) {
 		"symbolic link": func(dir, file string) error {
 			return errors.Join(os.Rename(file, filepath.Join(dir, "real")), os.Symlink("real", file))
 		},
+		"directory": func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+		"FIFO":      func(_, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600)) },
+		"file above": func(dir, _ string) error {
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+		},
 		"link above": func(dir, file string) error {
 			moved := dir + ".moved"
 			return errors.Join(os.Rename(dir, moved), os.Symlink(moved, dir))
@@ -276,6 +282,24 @@ func TestUnsafeDirective(t *testing.T) {
 	} {
 		if got, err := injection.UnsafeDirective(strings.NewReader(text)); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestPolicyInWorkspace: neither a policy nor a part of one comes from the workspace.
+func TestPolicyInWorkspace(t *testing.T) {
+	t.Parallel()
+	dir := private(t)
+	outer := write(t, dir, "p.toml", "version = 1\nincludes = [\"ws/part.toml\"]\n")
+	inner := write(t, dir, "ws/part.toml", "version = 1\n")
+	loader := injection.Loader{Names: names()}
+	if _, err := loader.Load(outer); err != nil {
+		t.Fatal(err)
+	}
+	loader.Workspace = dir + "/ws"
+	for _, file := range []string{outer, inner} {
+		if _, err := loader.Load(file); api.KindOf(err) != api.Refused || err == nil || !strings.Contains(err.Error(), "is in the workspace") {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -121,10 +123,16 @@ func checkDirectory(info fsx.Info, name, above string) error {
 	return nil
 }
 
-// followError names a symbolic link as the reason why a path could not be opened.
+// followError returns why a path could not be opened.
 func followError(dir *fsx.Dir, part, name string, err error) error {
-	if info, bad := dir.Lstat(part); bad == nil && info.IsSymlink() {
+	info, bad := dir.Lstat(part)
+	switch {
+	case bad == nil && info.IsSymlink():
 		return untrusted(name, "goes through a symbolic link at %s", quote.Path(part))
+	case errors.Is(err, fsx.ErrNotRegular):
+		return api.Refusef(api.CodeNotPrivate, "it must be one file of yours", "%s is not a regular file", quote.Path(name))
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, fs.ErrPermission):
+		return api.Refusef(api.CodeNotPrivate, "", "%s cannot be opened: %s: %s", quote.Path(name), quote.Path(part), quote.Cause(err))
 	}
 	return err
 }
@@ -145,8 +153,8 @@ func checkFile(f *os.File, name string, forbidden uint32) error {
 }
 
 // readTrusted reads a file of a policy.
-func readTrusted(name string) ([]byte, error) {
-	f, err := openTrusted(name, "", 0o022)
+func (l Loader) readTrusted(name string) ([]byte, error) {
+	f, err := openTrusted(name, l.Workspace, 0o022)
 	if err != nil {
 		return nil, err
 	}

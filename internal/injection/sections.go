@@ -170,7 +170,7 @@ func (p *part) copies(t table) error {
 	if err != nil {
 		return err
 	}
-	if c.Target, err = copyTarget(t.line, target); err != nil {
+	if c.Target, err = copyTarget(max(t.line, keys["target"].line), target); err != nil {
 		return err
 	}
 	class, err := keys.oneOf("classification", "public", "secret")

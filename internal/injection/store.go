@@ -128,7 +128,7 @@ func (s Store) change(edit func([]byte, *Policy) ([]byte, error)) error {
 		if err != nil {
 			return err
 		}
-		old, err := readTrusted(s.Path)
+		old, err := s.readTrusted(s.Path)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (s Store) change(edit func([]byte, *Policy) ([]byte, error)) error {
 			if name == s.Path {
 				return text, nil
 			}
-			return readTrusted(name)
+			return s.readTrusted(name)
 		})
 		if err != nil {
 			return err

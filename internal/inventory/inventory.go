@@ -18,7 +18,7 @@ type Inventory struct {
 	kept *Kept
 }
 
-// Kept is what the inventories of one home keep together, whoever calls. The zero value
+// Kept is the state that all inventories of one home share, for every caller. The zero value
 // is ready to use.
 type Kept struct {
 	memos   memos

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// cellRecord is what the database has about a cell. It is shared, and never changed.
+// cellRecord has the rows of the database about a cell. It is shared, and never changed.
 type cellRecord struct {
 	cell    store.Cell
 	history store.History
@@ -71,14 +71,16 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 }
 
 // present describes a cell as it is now for the caller.
-func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
+func (inv *Inventory) present(r *cellRecord, left abandonedWork) (api.CellInfo, error) {
 	info := r.info
+	paused, err := inv.PausedBytes(r.cell)
+	info.OwnBytes += paused
 	info.State = inv.state(r.cell, r.running)
 	if inv.Caller.MaySee(r.forkedFrom) {
 		info.ForkedFrom = r.forkedFrom
 	}
 	left.show(r, &info)
-	return info
+	return info, err
 }
 
 // Describe describes a cell, by its id.
@@ -99,8 +101,8 @@ func (inv *Inventory) Describe(id string) (*api.CellInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := inv.present(r, left)
-	return &info, nil
+	info, err := inv.present(r, left)
+	return &info, err
 }
 
 // state returns whether a process works on a cell with the given unfinished runs. It

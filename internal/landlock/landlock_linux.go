@@ -38,7 +38,7 @@ type Ruleset struct {
 	MaxABI int
 }
 
-// Applied is what the kernel enforces now.
+// Applied describes what the kernel enforces now.
 type Applied struct {
 	// ABI is the version of the rights in use, not above the newest one known
 	// here.

@@ -115,43 +115,15 @@ func readIgnoreFile(b []byte) ([]string, error) {
 	return out, nil
 }
 
-// The names of the lists in the output of Patterns.
-const (
-	markSecret = "default:"
-	markFile   = "file:"
-	markExtra  = "exclude:"
-)
-
-// Patterns returns the rules in a form that can be stored with a cell. Restore
-// makes the same rules from it, even if the defaults change.
+// Patterns returns the rules, as they were written.
 func (r *Rules) Patterns() []string {
-	out := []string{}
-	for _, l := range []struct {
-		mark string
-		list *list
-	}{{markSecret, r.secret}, {markFile, r.file}, {markExtra, r.extra}} {
-		for i := range l.list.patterns {
-			out = append(out, l.mark+l.list.patterns[i].text)
+	var out []string
+	for _, l := range []*list{r.secret, r.file, r.extra} {
+		for i := range l.patterns {
+			out = append(out, l.patterns[i].text)
 		}
 	}
 	return out
-}
-
-// Restore makes rules from the result of Patterns.
-func Restore(stored []string) (*Rules, error) {
-	var secret, file, extra []string
-	for _, s := range stored {
-		if p, ok := strings.CutPrefix(s, markSecret); ok {
-			secret = append(secret, p)
-		} else if p, ok := strings.CutPrefix(s, markFile); ok {
-			file = append(file, p)
-		} else if p, ok := strings.CutPrefix(s, markExtra); ok {
-			extra = append(extra, p)
-		} else {
-			return nil, fmt.Errorf("%w %q: it does not name its list", ErrPattern, s)
-		}
-	}
-	return build(secret, file, extra)
 }
 
 // Match reports whether path is left out, and by which rule. Path is relative to

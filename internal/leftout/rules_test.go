@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -94,16 +93,6 @@ func TestWhoHasTheLastWord(t *testing.T) {
 			t.Errorf("Match(%q, %v) = %q, %v; want %q", c.path, c.dir, got, out, c.want)
 		}
 	}
-	again, err := leftout.Restore(r.Patterns())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(r.Patterns(), again.Patterns()); d != "" {
-		t.Error(d)
-	}
-	if _, out := again.Match(".env", false); !out {
-		t.Error("restored rules have no defaults")
-	}
 	if _, out := rules(t, leftout.Options{NoDefaults: true}).Match(".env", false); out {
 		t.Error("the defaults are off, but .env is left out")
 	}
@@ -124,9 +113,6 @@ func TestBadPatterns(t *testing.T) {
 	}
 	if _, err := leftout.New(leftout.Options{IgnoreFile: make([]byte, 2<<20)}); !errors.Is(err, leftout.ErrPattern) {
 		t.Errorf("huge file: %v", err)
-	}
-	if _, err := leftout.Restore([]string{"*.x"}); !errors.Is(err, leftout.ErrPattern) {
-		t.Errorf("pattern of unknown origin: %v", err)
 	}
 }
 

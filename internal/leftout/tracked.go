@@ -74,7 +74,7 @@ func joined(errs []error) error {
 	return fmt.Errorf("%w; and %d more", errs[0], len(errs)-1)
 }
 
-// Claims is what the repositories of a tree track.
+// Claims lists the paths that the repositories of a tree track.
 type Claims struct {
 	// Paths are the tracked paths, each with the file of the repository that
 	// lists it.

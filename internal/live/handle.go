@@ -126,6 +126,7 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 		s.unpromise()
 		return err
 	}
+	a.size, ses.sized = c.Size, a // nobody else knows the session yet
 	p, err := s.host.Exec(ctx, c, ses.streams(c))
 	if err != nil {
 		ses.end(Exit{}) // releases readers and writers of its streams
@@ -274,9 +275,12 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	// Send it even if the server is ending: it may answer the request to stop.
 	_ = conn.SetWriteDeadline(time.Now().Add(s.opt.RequestTimeout))
 	s.releasePlace(conn)
-	_, _ = conn.Write(reply)
+	_, gone := conn.Write(reply)
 	_ = conn.CloseRead() // ends the goroutine above
 	<-watched
+	if gone != nil && err == nil && req.Call != nil && s.opt.Undelivered != nil {
+		s.opt.Undelivered(req.Call.Method, req.Call.Request)
+	}
 	return nil
 }
 

@@ -264,6 +264,12 @@ func (u *until) await(text string) {
 // one that attached before would keep the command.
 func (f *fixture) abandoned(id string) {
 	f.t.Helper()
+	f.attached(id, 0)
+}
+
+// attached returns when a session has so many clients.
+func (f *fixture) attached(id string, clients int) {
+	f.t.Helper()
 	ctx := patient(f.t)
 	for ; ; <-time.After(time.Millisecond) {
 		list, err := f.Sessions(ctx)
@@ -271,7 +277,7 @@ func (f *fixture) abandoned(id string) {
 			f.t.Fatal(err)
 		}
 		for _, s := range list {
-			if s.ID == id && s.Clients == 0 {
+			if s.ID == id && s.Clients == clients {
 				return
 			}
 		}

@@ -101,6 +101,8 @@ type Exit struct {
 	// Killed reports that the command was ended from outside: with the cell, or
 	// because its clients had disconnected.
 	Killed bool `json:"killed"`
+	// EndedBy is the request by which the whole cell was ended: one of api.EndedBy, or "".
+	EndedBy string `json:"ended_by,omitempty"`
 }
 
 // ProcessInfo is a process of the cell.

@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,9 @@ type Options struct {
 	// the command has ended.
 	Attached func(session string)
 	Typed    func(session string, bytes int)
+	// Undelivered, if set, is called with a request of [Client.Call] that was carried out
+	// for a client that had gone before the answer.
+	Undelivered func(method string, request json.RawMessage)
 }
 
 func (o Options) withDefaults() Options {

@@ -206,6 +206,34 @@ func TestCall(t *testing.T) {
 	<-canceled
 }
 
+// TestUndelivered: the host learns of an answer that its client did not wait for.
+func TestUndelivered(t *testing.T) {
+	t.Parallel()
+	inCall, undelivered := make(chan struct{}), make(chan string, 2)
+	h := &realHost{call: func(ctx context.Context, method string, _ json.RawMessage) (json.RawMessage, error) {
+		if method == "done" {
+			return json.RawMessage("1"), nil
+		}
+		close(inCall)
+		<-ctx.Done()
+		return json.RawMessage("2"), nil
+	}}
+	f := serve(t, h, live.Options{Undelivered: func(method string, request json.RawMessage) {
+		undelivered <- method + " " + string(request)
+	}})
+	if _, err := f.Call(t.Context(), "done", nil); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-inCall; cancel() }()
+	if _, err := f.Call(ctx, "late", json.RawMessage(`{"a":1}`)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if got := <-undelivered; got != `late {"a":1}` {
+		t.Errorf("undelivered is %q", got)
+	}
+}
+
 // A call that stops the server gets its answer; commands die and their clients
 // hear how.
 func TestStop(t *testing.T) {

@@ -46,7 +46,10 @@ type session struct {
 	exit    Exit
 	endedAt time.Time
 	hungUp  bool
-	blocked int // writers that wait for space
+	blocked int         // writers that wait for space
+	sized   *attachment // whose size the terminal has
+
+	resizing sync.Mutex // held while the size is set; before mu
 }
 
 // attachment is one client of a session.
@@ -57,8 +60,9 @@ type attachment struct {
 	credit int    // read by the command, but not granted again yet
 	noOut  bool   // takes no more of stdout
 	noErr  bool
-	shares bool // types only if it is the first of those that share the keyboard
-	typed  int  // bytes of its input that were for the command
+	shares bool           // types only if it is the first of those that share the keyboard
+	size   api.WindowSize // that of its terminal; zero if it has none
+	typed  int            // bytes of its input that were for the command
 	// report is called once with typed, if the client does not share the keyboard. It is
 	// nil for the client that has started the command.
 	report  func(bytes int)
@@ -256,32 +260,6 @@ func (a *attachment) reportTyped() {
 	}
 }
 
-func (s *session) closeInput(a *attachment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.types(a) {
-		return
-	}
-	s.in.closed = true
-	s.typed.Broadcast()
-}
-
-// types reports whether a client has the keyboard. The caller holds the lock.
-func (s *session) types(a *attachment) bool {
-	i := slices.IndexFunc(s.clients, func(c *attachment) bool { return c.shares })
-	return !a.shares || i >= 0 && s.clients[i] == a
-}
-
-// resize sets the size of the terminal to that of a client that types.
-func (s *session) resize(a *attachment, size api.WindowSize) {
-	s.mu.Lock()
-	types := s.types(a)
-	s.mu.Unlock()
-	if types {
-		_ = s.proc.Resize(size) // the command may have just ended
-	}
-}
-
 // refuse closes one stream for one client.
 func (s *session) refuse(a *attachment, stream kind) {
 	s.mu.Lock()
@@ -316,14 +294,14 @@ func (s *session) attach(drop func(), keyboard api.Keyboard, typed func(bytes in
 // detachable is ended.
 func (s *session) leave(a *attachment) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.remove(a)
-	if len(s.clients) > 0 || s.ended || s.hungUp || s.info.Detachable {
-		return
+	if len(s.clients) == 0 && !s.ended && !s.hungUp && !s.info.Detachable {
+		s.hungUp, s.in.closed = true, true
+		s.typed.Broadcast()
+		go s.hangUp()
 	}
-	s.hungUp, s.in.closed = true, true
-	s.typed.Broadcast()
-	go s.hangUp()
+	s.mu.Unlock()
+	s.fit()
 }
 
 func (s *session) remove(a *attachment) {

@@ -187,7 +187,7 @@ func TestTwoClients(t *testing.T) {
 	t.Parallel()
 	ctx := patient(t)
 	f := serve(t, &realHost{}, live.Options{})
-	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l $(stty size); [ \"$l\" = end ] && exit 0; done")
 	cmd.TTY, cmd.Size = true, api.WindowSize{Rows: 10, Cols: 20}
 	in1, keys1 := io.Pipe()
 	in2, keys2 := io.Pipe()
@@ -244,7 +244,7 @@ func TestOneTypist(t *testing.T) {
 	t.Parallel()
 	ctx := patient(t)
 	f := serve(t, &realHost{}, live.Options{})
-	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l $(stty size); [ \"$l\" = end ] && exit 0; done")
 	cmd.TTY, cmd.Detachable, cmd.Main, cmd.Size = true, true, true, api.WindowSize{Rows: 10, Cols: 20}
 	ids, ends := make(chan string, 1), make(chan error, 3)
 	var keys [3]*io.PipeWriter
@@ -277,17 +277,36 @@ func TestOneTypist(t *testing.T) {
 	}
 	attach(1, api.KeyboardShare)
 	types(1, "lost", "")
-	types(0, "size", "10 20")
+	types(0, "size", "got size 10 20")
 	attach(2, api.KeyboardTake)
 	types(0, "lost", "")
-	types(2, "size", "11 22")
-	types(2, "end", "got end")
-	for range 3 {
-		if err := <-ends; err != nil {
-			t.Error(err)
+	types(2, "size", "got size 11 22")
+	taker := outs[2]
+
+	// Whoever gets the keyboard because another client left gets the size, too. The host
+	// sets it a moment after the client has left.
+	leave := func(i, next, remaining int, size string) {
+		_ = keys[i].CloseWithError(live.ErrDetached)
+		if err := <-ends; !errors.Is(err, live.ErrDetached) {
+			t.Errorf("client %d left: %v", i, err)
+		}
+		outs[i] = nil
+		f.attached(id, remaining)
+		for n := 0; !strings.Contains(outs[next].String(), size) && n < 10_000; n++ {
+			line := fmt.Sprintf("line %d of %d", n, next)
+			types(next, line, "got "+line)
+		}
+		if !strings.Contains(outs[next].String(), size) {
+			t.Errorf("after client %d left, the size of client %d never comes", i, next)
 		}
 	}
-	if text := outs[2].String(); strings.Contains(text, "lost") {
+	leave(2, 0, 2, "of 0 10 20")
+	leave(0, 1, 1, "of 1 11 21")
+	types(1, "end", "got end")
+	if err := <-ends; err != nil {
+		t.Error(err)
+	}
+	if text := taker.String(); strings.Contains(text, "lost") {
 		t.Errorf("one who watches typed: %q", text)
 	}
 }

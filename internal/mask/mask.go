@@ -32,7 +32,7 @@ type Options struct {
 	State []string
 }
 
-// Plan is what a session sees of the control files of a workspace. All lists are
+// Plan says which control files of a workspace a session sees, and how. All lists are
 // sorted.
 type Plan struct {
 	// Hidden are paths that exist and that the session does not see. HiddenDirs are

@@ -33,12 +33,22 @@ func evidenceTools() []tool {
 	}
 }
 
-func explainPolicy(ctx context.Context, c *call, in api.ExplainBody) (*answer, error) {
+type explainArgs struct {
+	api.ExplainBody
+}
+
+func (a *explainArgs) fallbackUnlessGiven(cell string) {
+	if a.Policy == "" {
+		a.Cell = cmp.Or(a.Cell, cell)
+	}
+}
+
+func explainPolicy(ctx context.Context, c *call, in explainArgs) (*answer, error) {
 	doc, raw, err := fetch[struct {
 		Allowed bool   `json:"allowed"`
 		Reason  string `json:"reason"`
 		Rule    string `json:"rule"`
-	}](ctx, c, request{method: http.MethodPost, path: path("policies", "explain"), body: in})
+	}](ctx, c, request{method: http.MethodPost, path: path("policies", "explain"), body: in.ExplainBody})
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +91,18 @@ func showReceipt(ctx context.Context, c *call, in receiptArgs) (*answer, error) 
 	return &answer{raw, string(raw)}, nil
 }
 
-func verifyReceipts(ctx context.Context, c *call, in api.ReceiptVerifyRequest) (*answer, error) {
-	doc, raw, err := fetch[api.ReceiptVerifyResult](ctx, c, request{method: http.MethodPost, path: path("receipts", "verify"), body: in})
+type verifyArgs struct {
+	api.ReceiptVerifyRequest
+}
+
+func (a *verifyArgs) fallbackUnlessGiven(cell string) {
+	if a.Receipt == "" && !a.All && len(a.Bundle) == 0 {
+		a.Cell = cmp.Or(a.Cell, cell)
+	}
+}
+
+func verifyReceipts(ctx context.Context, c *call, in verifyArgs) (*answer, error) {
+	doc, raw, err := fetch[api.ReceiptVerifyResult](ctx, c, request{method: http.MethodPost, path: path("receipts", "verify"), body: in.ReceiptVerifyRequest})
 	if err != nil {
 		return nil, err
 	}

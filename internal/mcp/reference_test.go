@@ -3,10 +3,11 @@ package mcp
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/forkcell/forkcell/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the table of tools in docs/reference/mcp.md")
@@ -14,30 +15,7 @@ var update = flag.Bool("update", false, "rewrite the table of tools in docs/refe
 // TestReference compares the table of tools in the documentation with the tools.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	const (
-		page  = "../../docs/reference/mcp.md"
-		begin = "<!-- The table of tools, written by the tests of internal/mcp. -->\n"
-		end   = "<!-- The end of the table of tools. -->\n"
-	)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the marks of the table are missing")
-	}
-	want := before + begin + table() + end + after
-	if *update && want != string(text) {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want != string(text) {
-		t.Errorf("%s is out of date; run go test ./internal/mcp -run TestReference -update", page)
-	}
+	golden.Part(t, *update, "../../docs/reference/mcp.md", "table of tools", table())
 }
 
 // table returns the tools as a caller with every right sees them.

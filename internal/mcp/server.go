@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/hint"
 )
 
-// Rights are what a caller may do. They decide which tools and arguments the caller
+// Rights lists what a caller may do. They decide which tools and arguments the caller
 // sees; the API itself refuses what a caller may not do.
 type Rights struct {
 	Run, Decide, Admin bool

@@ -32,6 +32,10 @@ func (c *InCell) fallback(cell string) { c.Cell = cmp.Or(c.Cell, cell) }
 // if the caller left it out.
 type ofCell interface{ fallback(cell string) }
 
+// ofCellOrOther are arguments that name a cell or something else. fallbackUnlessGiven sets
+// the cell if the caller left out both.
+type ofCellOrOther interface{ fallbackUnlessGiven(cell string) }
+
 // call is one call of a tool.
 type call struct {
 	client Client
@@ -78,6 +82,9 @@ func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) 
 		sdk.AddTool(s, def, func(ctx context.Context, req *sdk.CallToolRequest, args In) (*sdk.CallToolResult, any, error) {
 			if bound, ok := any(&args).(ofCell); ok {
 				bound.fallback(session.Rights.Cell)
+			}
+			if bound, ok := any(&args).(ofCellOrOther); ok {
+				bound.fallbackUnlessGiven(session.Rights.Cell)
 			}
 			a, err := do(ctx, newCall(session, req), args)
 			if err != nil {

@@ -26,7 +26,7 @@ type Config struct {
 // prefix begins the variables of the exporter.
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// defaultTimeout is what OpenTelemetry specifies.
+// defaultTimeout is the one that OpenTelemetry specifies.
 const defaultTimeout = 10 * time.Second
 
 // FromEnvironment reads the variables that OpenTelemetry specifies for an exporter of

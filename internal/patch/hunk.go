@@ -7,7 +7,7 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// Kind is what a change does to a line.
+// Kind is the kind of a change of a line.
 type Kind int
 
 // The kinds.

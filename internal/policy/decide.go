@@ -8,7 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// Inspection is what must be read of a request before it can be decided.
+// Inspection says how much of a request must be read before it can be decided.
 type Inspection struct {
 	// Protocol is the protocol to read the content as; TCP, the zero value,
 	// means that the content decides nothing.

@@ -14,7 +14,7 @@ const (
 	GRPC
 )
 
-// Enforcement is what happens to a request that no rule allows.
+// Enforcement says what happens to a request that no rule allows.
 type Enforcement int
 
 // Enforce denies the request. Audit forwards it and records the denial.

@@ -31,7 +31,7 @@ const (
 	AccessReadWrite = "read-write"
 )
 
-// PathContext is what decides about paths besides the policy.
+// PathContext has the facts besides the policy that decide about paths.
 type PathContext struct {
 	// Workspace is where the workspace is mounted in the cell.
 	Workspace string

@@ -150,7 +150,7 @@ func (e *Endpoint) resolve(op GraphQLOperation) (GraphQLOperation, bool) {
 
 const toolsCall = "tools/call"
 
-// ToolNameOK reports whether a name is what the MCP specification allows for
+// ToolNameOK reports whether a name is one that the MCP specification allows for
 // tools; strict_tool_names denies calls of others.
 func ToolNameOK(name string) bool {
 	if name == "" || len(name) > 128 {

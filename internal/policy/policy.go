@@ -70,7 +70,7 @@ type Filesystem struct {
 	ReadOnly, ReadWrite []string
 }
 
-// Landlock is what to do on a kernel that lacks a part of what is required.
+// Landlock says what to do on a kernel that lacks a required part.
 type Landlock int
 
 // LandlockDefault and HardRequirement refuse the run; BestEffort runs, and records what

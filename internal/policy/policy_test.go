@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/forkcell/forkcell/internal/golden"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -40,39 +41,6 @@ func parse(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// golden runs f over the policies of an archive. The expected result of each
-// follows it, under its name with ".want".
-func golden(t *testing.T, name string, f func(t *testing.T, data []byte) []byte) {
-	t.Helper()
-	file := "testdata/" + name + ".txtar"
-	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, f := range a.Files {
-		want[f.Name] = string(f.Data)
-	}
-	out := &txtar.Archive{Comment: a.Comment}
-	for _, in := range a.Files {
-		if strings.HasSuffix(in.Name, ".want") {
-			continue
-		}
-		t.Run(in.Name, func(t *testing.T) {
-			got := f(t, in.Data)
-			out.Files = append(out.Files, in, txtar.File{Name: in.Name + ".want", Data: got})
-			if d := cmp.Diff(want[in.Name+".want"], string(got)); d != "" && !*update {
-				t.Error(d)
-			}
-		})
-	}
-	if *update && !t.Failed() {
-		if err := os.WriteFile(file, txtar.Format(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // equal compares policies with what their patterns say.
 func equal() cmp.Options {
 	return cmp.Options{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty()}
@@ -80,7 +48,7 @@ func equal() cmp.Options {
 
 func TestGood(t *testing.T) {
 	t.Parallel()
-	golden(t, "good", func(t *testing.T, data []byte) []byte {
+	golden.Archive(t, *update, "good", func(t *testing.T, data []byte) []byte {
 		p := parse(t, string(data))
 		text := p.Canonical()
 		again := parse(t, string(text))
@@ -96,7 +64,7 @@ func TestGood(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	t.Parallel()
-	golden(t, "bad", func(t *testing.T, data []byte) []byte {
+	golden.Archive(t, *update, "bad", func(t *testing.T, data []byte) []byte {
 		_, err := policy.Parse("p.yaml", data, options())
 		var e *policy.Error
 		if !errors.As(err, &e) {

@@ -69,7 +69,7 @@ type registry struct {
 	addrs []netip.Addr
 }
 
-// found is what the tools reported.
+// found has the registries that the tools reported.
 type found struct {
 	registries []registry
 	// vars make the tools in the cell, which does not have their configuration,
@@ -124,7 +124,7 @@ func put(answers []answer) (out found) {
 	return out
 }
 
-// answer is what one tool reported.
+// answer is the report of one tool.
 type answer struct {
 	tool string
 	urls []string

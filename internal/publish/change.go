@@ -62,7 +62,7 @@ type edit struct {
 	was      string  // and with the contents in the base commit
 }
 
-// baseFiles is what the base commit has.
+// baseFiles are the files of the base commit.
 type baseFiles struct {
 	at      map[string]object // the changed paths, and files of settings
 	modules []string

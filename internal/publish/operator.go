@@ -8,7 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// operator is what git's global configuration says about the person who publishes.
+// operator has the settings of git's global configuration about the person who publishes.
 type operator map[string][]string
 
 // readOperator reads git's global configuration, which is the operator's own. No

@@ -92,6 +92,7 @@ func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdi
 		return nil, failure(err)
 	}
 	res.ExitCode, res.Signal, res.TimedOut, res.Killed = m.ExitCode, signalNumber(m.Signal), m.TimedOut, m.Killed
+	res.EndedBy = m.EndedBy
 	return res, nil
 }
 

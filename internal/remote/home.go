@@ -75,11 +75,6 @@ func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return nil, ho
 // KeyTrust is for engines on a home.
 func (e *Engine) KeyTrust(context.Context, string) (string, error) { return "", homeOnly("key trust") }
 
-// Publish is for engines on a home: the operator's keys and repositories are there.
-func (e *Engine) Publish(context.Context, api.PublishRequest) (*api.PublishResult, error) {
-	return nil, homeOnly("publish")
-}
-
 // Recover is for engines on a home.
 func (e *Engine) Recover(context.Context, bool) (*api.RecoverResult, error) {
 	return nil, homeOnly("recover")

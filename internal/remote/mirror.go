@@ -40,6 +40,7 @@ type reader interface {
 type writer interface {
 	Receive(ctx context.Context, cell string, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error
 	ApplyReceived(ctx context.Context, state api.ReceiveRequest, r api.ApplyRequest, open func() (io.ReadCloser, error)) (*api.ApplyResult, error)
+	PublishReceived(ctx context.Context, work cell.ReceivedWork, r api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 	Export(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error)
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,9 +45,9 @@ func ofHost(o api.RunOptions) error {
 	if o.Runtime != "" && o.Runtime != api.RuntimeNative {
 		return refuse("--runtime")
 	}
-	pins := len(o.Network.Resolve)
+	var pinned api.Texts
 	if o.Policy != nil {
-		pins -= len(o.Policy.Resolve) // those come with a preset; the daemon has its own
+		pinned = o.Policy.Resolve // the registries of this machine's tools: not sent
 	}
 	for _, flag := range []struct {
 		name  string
@@ -55,7 +56,7 @@ func ofHost(o api.RunOptions) error {
 		{"--ro", len(o.ReadOnly) > 0},
 		{"--grant-path", len(o.Grants.Paths) > 0},
 		{"--grant-env", len(o.Grants.Env) > 0},
-		{"--resolve", pins > 0},
+		{"--resolve", slices.ContainsFunc(o.Network.Resolve, func(pin string) bool { return !slices.Contains(pinned, pin) })},
 		{"--ca", len(o.Network.CA) > 0},
 	} {
 		if flag.given {

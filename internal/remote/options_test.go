@@ -87,3 +87,27 @@ func fill(t *testing.T, name string, v reflect.Value) {
 		t.Fatalf("the test cannot set %s, a %s", name, v.Kind())
 	}
 }
+
+// TestPinsOfAPreset: what a preset brings is left at home, and a pin that the caller
+// gives is refused, also if it stands in the place of one of the preset's.
+func TestPinsOfAPreset(t *testing.T) {
+	t.Parallel()
+	const own, given = "packages.example.com:443=10.0.0.1", "packages.example.com:443=127.0.0.1"
+	preset := &api.PolicyFile{Name: "preset dev", Resolve: api.Texts{own}}
+	for _, c := range []struct {
+		name    string
+		policy  *api.PolicyFile
+		pins    api.Texts
+		refused bool
+	}{
+		{"the preset's", preset, api.Texts{own}, false},
+		{"one more", preset, api.Texts{given, own}, true},
+		{"another one", preset, api.Texts{given}, true},
+		{"without a policy", nil, api.Texts{given}, true},
+	} {
+		err := ofHost(api.RunOptions{Policy: c.policy, Network: api.NetworkRequest{Resolve: c.pins}})
+		if (err != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 	return res, nil
 }
 
-// readRace reads the stream of a race. A problem may follow the result.
+// readRace reads the stream of a race. There can be a result and a problem, in any order.
 func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent)) (res *api.RaceResult, err error) {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxRaceLine)
@@ -55,14 +55,17 @@ func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent))
 		case "event":
 			kind = string(value)
 		case "data":
-			ended, err := raceEvent(kind, value, events)
-			if err != nil {
-				return res, err
+			ended, problem := raceEvent(kind, value, events)
+			if problem != nil {
+				err = problem
 			}
 			if ended != nil {
 				res = ended
 			}
 		}
+	}
+	if err != nil {
+		return res, err
 	}
 	if ctx.Err() != nil {
 		return res, ctx.Err()

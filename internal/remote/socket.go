@@ -52,6 +52,7 @@ type message struct {
 	Signal   string         `json:"signal,omitempty"`
 	TimedOut bool           `json:"timed_out,omitempty"`
 	Killed   bool           `json:"killed,omitempty"`
+	EndedBy  string         `json:"ended_by,omitempty"`
 	Result   *api.RunResult `json:"result,omitempty"`
 	Problem  *api.Problem   `json:"problem,omitempty"`
 	Bytes    int            `json:"bytes,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/token"
 )
 
-// answers are what a form says about the paths that stop an apply or an undo.
+// answers are those of a form about the paths that stop an apply or an undo.
 type answers struct {
 	OnConflict string
 	Setuid     bool

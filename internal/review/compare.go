@@ -170,21 +170,14 @@ func newRaceLines(r api.PastRace, forks map[string]api.CellInfo) raceLines {
 // choose accepts an attempt of a race into the cell that was raced.
 func (q *request) choose() error {
 	name, err := q.cell()
-	if err == nil {
-		err = q.need(token.Run, token.Decide)
+	if err != nil {
+		return err
 	}
+	engine, reason, err := q.deciding(token.Run, token.Decide)
 	if err != nil {
 		return err
 	}
 	attempt, err := q.visible(q.PostForm.Get("attempt"))
-	if err != nil {
-		return err
-	}
-	reason, err := q.reason()
-	if err != nil {
-		return err
-	}
-	engine, err := q.acting()
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,20 @@ func (q *request) reason() (string, error) {
 	return text, nil
 }
 
+// deciding returns what a decision needs: an engine, and the reason of the form. The
+// caller must have these scopes.
+func (q *request) deciding(needs ...token.Scope) (Engine, string, error) {
+	if err := q.need(needs...); err != nil {
+		return nil, "", err
+	}
+	reason, err := q.reason()
+	if err != nil {
+		return nil, "", err
+	}
+	engine, err := q.acting()
+	return engine, reason, err
+}
+
 // decide accepts, rejects or restores a run.
 func (q *request) decide() error {
 	what := q.PostForm.Get("do")
@@ -40,17 +54,10 @@ func (q *request) decide() error {
 		return api.Usagef("use the buttons of the page", "unknown decision")
 	}
 	info, err := q.run()
-	if err == nil {
-		err = q.need(needs...)
-	}
 	if err != nil {
 		return err
 	}
-	reason, err := q.reason()
-	if err != nil {
-		return err
-	}
-	engine, err := q.acting()
+	engine, reason, err := q.deciding(needs...)
 	if err != nil {
 		return err
 	}
@@ -126,17 +133,10 @@ func pattern(name string) string {
 // restore takes a cell back to a state.
 func (q *request) restore() error {
 	name, err := q.cell()
-	if err == nil {
-		err = q.need(token.Run)
-	}
 	if err != nil {
 		return err
 	}
-	reason, err := q.reason()
-	if err != nil {
-		return err
-	}
-	engine, err := q.acting()
+	engine, reason, err := q.deciding(token.Run)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ var scriptText []byte
 //go:embed assets/icon.svg
 var iconText []byte
 
-// frame is what every page has around its body.
+// frame is the part of every page around its body.
 type frame struct {
 	Title string
 	// Nav is the entry of the navigation that the page belongs to.

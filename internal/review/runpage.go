@@ -205,7 +205,7 @@ func plainValue(value json.RawMessage) string {
 	return string(value)
 }
 
-// reach is what a run reached of the network, and what it was denied.
+// reach lists the destinations that a run reached, and those that it was denied.
 type reach struct {
 	Allowed, Denied []destination
 	// More reports that only the newest events were read.

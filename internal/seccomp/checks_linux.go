@@ -104,7 +104,7 @@ func socketBlock(allow, deny block) block {
 			branch(opEqual, unix.AF_NETLINK, netlink, other)))
 }
 
-// denial is what the program returns for a rule. With a listener the error is
+// denial returns the result of the program for a rule. With a listener the error is
 // there as well, for Plain.
 func denial(r syscalls.Rule) uint32 {
 	if r.Rare {

@@ -101,7 +101,7 @@ func (l *Listener) Serve(each func(Notice)) error {
 	}
 }
 
-// received is what one look at the descriptor found.
+// received is the result of one look at the descriptor.
 type received uint8
 
 const (

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -40,7 +39,7 @@ func (c *call) mayName(name string) error {
 	if c.caller.only != "" {
 		prefix = c.caller.only + "-"
 	}
-	return api.Refusef(api.CodeForbidden, "begin the name with "+prefix, "the caller may not make a cell with the name %q", name)
+	return api.Refusef(api.CodeForbidden, "begin the name with "+prefix+"; `forkcell init "+prefix+"NAME --from DIR` names the cell of a directory", "the caller may not make a cell with the name %q", name)
 }
 
 // tokenProblem returns the problem of a secret that was refused.
@@ -56,8 +55,11 @@ func (s *Server) tokenProblem(c *call, err error) *problem {
 	return s.problemOf(c, err)
 }
 
+// errRevoked ends a request whose token is revoked or expires meanwhile.
+var errRevoked = errors.New("the token of the request has ended")
+
 // watch cancels a request whose token is revoked or expires meanwhile.
-func (s *Server) watch(c *call, cancel context.CancelFunc) (stop func()) {
+func (s *Server) watch(c *call, cancel func()) (stop func()) {
 	if c.caller.local || c.caller.grant.ID == "" {
 		return func() {}
 	}

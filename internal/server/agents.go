@@ -27,12 +27,13 @@ func (s *Server) addAgents() {
 func (s *Server) checkAgent(ctx context.Context, c *call, in *InAgent) (*api.AgentState, error) {
 	g := c.caller.grant
 	q := session.CheckRequest{
-		Agent: in.Agent, Prefix: g.Cells, Memory: g.Quota.Memory, CPUs: int64(g.Quota.CPUs * 1000), Bounds: s.bounds(c),
+		Agent: in.Agent, Prefix: g.Cells, Bounds: s.bounds(c),
+		Options: api.RunOptions{Memory: g.Quota.Memory, CPUs: int64(g.Quota.CPUs * 1000)},
 	}
 	if c.caller.only != "" {
 		q.Prefix = c.caller.only + "-"
 	}
-	release, err := s.acquire(ctx, c, token.Amount{Runs: 1, Memory: q.Memory, CPUs: q.CPUs})
+	release, err := s.acquire(ctx, c, token.Amount{Runs: 1, Memory: q.Options.Memory, CPUs: q.Options.CPUs})
 	if err != nil {
 		return nil, err
 	}

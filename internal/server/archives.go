@@ -14,6 +14,7 @@ import (
 // archivist keeps uploads, and writes states as archives.
 type archivist interface {
 	Upload(ctx context.Context, r io.Reader) (*api.Upload, error)
+	UploadedBytes() (int64, error)
 	ExpireUploads(age time.Duration) error
 	ExportTo(ctx context.Context, r api.ExportRequest, begin func() io.Writer) error
 	Checkpoints(ctx context.Context, cell string) ([]api.CheckpointInfo, error)
@@ -40,7 +41,8 @@ func (s *Server) addArchives() {
 		err := s.roomOnDisk(ctx, x.call)
 		var res *api.Upload
 		if err == nil {
-			res, err = x.engine.Upload(ctx, newUpload(x))
+			room := func() error { return s.roomOnDisk(ctx, x.call) }
+			res, err = x.engine.Upload(ctx, &meteredReader{r: newUpload(x), check: room})
 		}
 		if err != nil {
 			x.fail(err)

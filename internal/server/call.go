@@ -3,7 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +40,8 @@ type call struct {
 	commands bool
 	// request is set if the request has an idempotency key.
 	request store.Request
+	// reads reports that the route of the request changes nothing.
+	reads bool
 }
 
 // sender is who sent a request.
@@ -47,7 +51,7 @@ type sender struct {
 	// local reports that the caller came over the local socket without a token: it
 	// is the daemon's own user, or root, and may do everything.
 	local bool
-	// grant is what the token allows.
+	// grant has the rights of the token.
 	grant token.Grant
 	// only, if set, is the one cell that the caller sees, besides cells whose names
 	// begin with it and a hyphen.
@@ -64,6 +68,11 @@ func (c sender) sees(cell string) bool {
 
 // seesAll reports whether the caller may know of every cell.
 func (c sender) seesAll() bool { return c.local || c.grant.Cells == "" && c.only == "" }
+
+// rights returns a text that differs for callers who see other cells, or may do other things.
+func (c sender) rights() string {
+	return fmt.Sprint(c.local, c.only, c.grant.Cells, c.grant.Scopes)
+}
 
 // mayUse reports whether requests of the caller may use a line of the operator's
 // credentials file.
@@ -100,9 +109,11 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 		c.caller = *peer.bound
 		return c, nil
 	}
-	secret, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !given {
-		if peer.local {
+	given := r.Header.Get("Authorization")
+	scheme, secret, _ := strings.Cut(given, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		// Who sends anything else does not mean to have the rights of the socket.
+		if peer.local && given == "" {
 			c.caller = sender{name: peer.name, local: true}
 		}
 		return c, nil
@@ -123,9 +134,13 @@ func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 
 // engineCaller returns the sender of a request as the engine knows it.
 func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Caller {
+	sees := c.caller.sees
+	if c.caller.seesAll() {
+		sees = nil
+	}
 	return caller.Caller{
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
-		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees, MayUse: c.caller.mayUse, FileSources: true,
+		CannotDecide: !c.caller.may(Decide), Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }
 
@@ -142,6 +157,7 @@ func (s *Server) within(c sender) []string {
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	c := callOf(ctx.Context())
 	needs, _ := ctx.Operation().Metadata[needsKey].([]Scope)
+	c.reads = !slices.ContainsFunc(needs, func(s Scope) bool { return s != Read })
 	name := cmp.Or(ctx.Param("cell"), ctx.Param("session"))
 	err := s.admit(c, needs, name, ctx.Header("If-Match"))
 	if ctx.Param("session") != "" && err != nil && api.CodeOf(err) == api.CodeNotFound {

@@ -93,7 +93,7 @@ func isKeyed(r *http.Request) bool {
 // once carries out a POST with an idempotency key, and answers its repetitions.
 func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
 	key := strings.Join(r.Header.Values("Idempotency-Key"), " ") // several are malformed
-	content, err := s.keyedContent(w, r, key)
+	content, err := s.keyedContent(w, r, key, c.caller.rights())
 	if err != nil {
 		writeProblem(w, s.problemOf(c, err))
 		return
@@ -128,8 +128,9 @@ func (s *Server) claim(ctx context.Context, requests requestKeeper, k cell.Keyed
 	return q, known, end, err
 }
 
-// keyedContent checks a key, and returns everything that the request says.
-func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key string) ([]byte, error) {
+// keyedContent checks a key, and returns everything that the request says, and the rights
+// that it is sent with: who has other rights does not get the answer, whatever its name.
+func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key, rights string) ([]byte, error) {
 	if len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
 		return nil, api.Usagef("use up to 255 printable characters without spaces", "malformed Idempotency-Key")
 	}
@@ -144,25 +145,30 @@ func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key string
 		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return append([]byte(r.URL.RawQuery+"\n"+r.Header.Get("If-Match")+"\n"), body...), nil
+	return append([]byte(r.URL.RawQuery+"\n"+r.Header.Get("If-Match")+"\n"+rights+"\n"), body...), nil
 }
 
 func isRunPath(path string) bool {
 	return strings.HasPrefix(path, "/v1/cells/") && strings.HasSuffix(path, "/runs")
 }
 
-// carryOut carries a request out, also if its caller goes away, and keeps the
-// answer if it had an effect.
+// carryOut carries a request out, also if its caller goes away, but not once its token has
+// ended. It keeps the answer if the request can have had an effect.
 func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
 	c.request = q
 	ctx := context.WithoutCancel(r.Context())
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.work, cancel)()
+	defer context.AfterFunc(r.Context(), func() {
+		if errors.Is(context.Cause(r.Context()), errRevoked) {
+			cancel()
+		}
+	})()
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK, secret: r.URL.Path == "/v1/tokens"}
 	s.dispatch(rec, r.WithContext(work))
 	var err error
-	if rec.status >= 300 {
+	if rec.status >= 300 || c.reads {
 		err = requests.ForgetRequest(ctx, q.ID)
 	} else {
 		var text []byte

@@ -14,6 +14,7 @@ func (s *Server) Mount(path string, h http.Handler) {
 			writeProblem(w, c.deny(Read))
 			return
 		}
+		c.reads = !c.caller.may(Run)
 		if r.Method == http.MethodGet {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()

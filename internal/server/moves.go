@@ -47,17 +47,31 @@ func (s *Server) addMoves() {
 	handle(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},
 	}, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
-		return c.engine.Accepted(ctx, in.Cell, in.Roots)
+		if in.Receipts && !c.caller.may(Decide) {
+			return nil, c.deny(Decide) // who publishes must be able to say so
+		}
+		return c.engine.Accepted(ctx, in.Cell, in.Roots, in.Receipts)
 	})
+	handle(s, move("publications", "reportPublication", "Record what the caller has published on its own machine", "publish {cell}", Run, Decide),
+		func(ctx context.Context, c *call, in *publicationInput) (*empty, error) {
+			return &empty{}, c.engine.RecordPublication(ctx, in.Cell, in.Body)
+		})
 	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", "verify {cell} {checkpoint}", Read),
 		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
 			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)
 		})
 }
 
+type publicationInput struct {
+	InCell
+	IfMatch
+	Body api.PublicationBody
+}
+
 type acceptedInput struct {
 	InCell
-	Roots []string `query:"root,explode" doc:"Roots of states; the answer says which of them the state contains."`
+	Receipts bool     `query:"receipts" doc:"Also list the receipts of the work in the state, for a publication; needs decide."`
+	Roots    []string `query:"root,explode" doc:"Roots of states; the answer says which of them the state contains."`
 }
 
 // moveInput is the input of a route that changes a cell. The body may be left out.

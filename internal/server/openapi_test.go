@@ -104,7 +104,8 @@ func TestScopes(t *testing.T) {
 	}
 	want := map[string][]string{
 		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "choose": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
-		"listFiles": {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
+		"reportPublication": {"run", "decide"},
+		"listFiles":         {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
 		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
 		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "agentSocket": {"run"}, "forwardPort": {"run"},
 		"metrics": {"admin"}, "getHomeDisk": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},

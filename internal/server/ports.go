@@ -38,7 +38,7 @@ func portMethods() []string {
 	}
 }
 
-// portTarget is what a request to a port names, as it was sent.
+// portTarget is the target of a request to a port, as it was sent.
 type portTarget struct {
 	cell, port string
 	path       string // for the listener, encoded

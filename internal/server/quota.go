@@ -80,7 +80,11 @@ func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
 	if err != nil {
 		return err
 	}
-	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used-freed))
+	uploaded, err := c.engine.UploadedBytes()
+	if err != nil {
+		return err
+	}
+	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used+uploaded-freed))
 }
 
 // acquire takes the work of runs out of the quotas of the caller and of the daemon.

@@ -142,31 +142,25 @@ func (s *Server) streamRace(ctx context.Context, c *call, engine measured, req a
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	_, err := race.Run(ctx, engine, req, func(e api.RaceEvent) {
+	res, err := race.Run(ctx, engine, req, func(e api.RaceEvent) {
 		if events == nil {
 			events = newEventStream(w)
 			stop = events.beat()
 		}
-		if err := sendRace(events, e); err != nil {
+		if e.Kind != api.RaceAttempted && e.Kind != api.RaceJudged {
+			return
+		}
+		if err := events.send(string(e.Kind), e.Attempt); err != nil {
 			cancel()
 		}
 	})
-	switch {
-	case err == nil:
-	case events == nil:
+	if events == nil {
 		writeProblem(w, s.problemOf(c, err))
-	default:
+		return
+	}
+	// Who reads no further than the result learns of a failure first.
+	if err != nil {
 		_ = events.send("problem", s.problemOf(c, err).Problem)
 	}
-}
-
-func sendRace(events *eventStream, e api.RaceEvent) error {
-	switch e.Kind {
-	case api.RaceAttempted, api.RaceJudged:
-		return events.send(string(e.Kind), e.Attempt)
-	case api.RaceEnded:
-		return events.send(string(e.Kind), e.Result)
-	case api.RaceForked, api.RaceStarted, api.RaceJudging:
-	}
-	return nil
+	_ = events.send(string(api.RaceEnded), res)
 }

@@ -3,40 +3,18 @@ package server
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/golden"
 )
 
 // TestOpenAPIPage compares the table of routes in the documentation with the routes.
 func TestOpenAPIPage(t *testing.T) {
 	t.Parallel()
-	const (
-		page  = "../../docs/reference/api.md"
-		begin = "<!-- The table of routes, written by the tests of internal/server. -->\n"
-		end   = "<!-- The end of the table of routes. -->\n"
-	)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the marks of the table are missing")
-	}
-	want := before + begin + routeTable() + end + after
-	if want == string(text) {
-		return
-	}
-	if flag.Lookup("update").Value.String() != "true" { // openapi_test.go declares it
-		t.Fatalf("%s is out of date; run go test ./internal/server -run TestOpenAPI -update", page)
-	}
-	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	update := flag.Lookup("update").Value.String() == "true" // openapi_test.go declares it
+	golden.Part(t, update, "../../docs/reference/api.md", "table of routes", routeTable())
 }
 
 // routeTable returns a table of the routes for each tag.

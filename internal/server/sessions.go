@@ -241,7 +241,8 @@ func sendMessage(ctx context.Context, c *call, in *sendInput) (*api.SentMessage,
 }
 
 func (s *Server) stopSession(ctx context.Context, c *call, in *sessionInput[api.StopSessionBody]) (*api.AgentSession, error) {
-	if _, err := c.session(ctx, in.Session); err != nil {
+	i, err := c.session(ctx, in.Session)
+	if err != nil {
 		return nil, err
 	}
 	q := api.StopRequest{Cell: in.Session, Grace: -1}
@@ -250,7 +251,7 @@ func (s *Server) stopSession(ctx context.Context, c *call, in *sessionInput[api.
 	}
 	res, err := c.engine.Stop(ctx, q)
 	s.metrics.run(res)
-	if err != nil {
+	if err := session.StopError(i, err); err != nil {
 		return nil, err
 	}
 	return c.session(ctx, in.Session)

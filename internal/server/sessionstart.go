@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/token"
 )
 
-// PublishConfig is what publications use of the operator's.
+// PublishConfig has the operator's settings that publications use.
 type PublishConfig struct {
 	// Allowed lets callers with a token publish. The daemon's own user always may.
 	Allowed bool

@@ -181,7 +181,7 @@ func (s *execSocket) finish(ctx context.Context, res *api.ExecResult, err error)
 		if res.Signal != 0 {
 			name = strings.TrimPrefix(unix.SignalName(unix.Signal(res.Signal)), "SIG")
 		}
-		s.tell(ctx, execMessage{Type: "exit", ExitCode: &code, Signal: &name, TimedOut: res.TimedOut, Killed: res.Killed})
+		s.tell(ctx, execMessage{Type: "exit", ExitCode: &code, Signal: &name, TimedOut: res.TimedOut, Killed: res.Killed, EndedBy: res.EndedBy})
 		_ = s.conn.Close(websocket.StatusNormalClosure, "")
 	}
 }
@@ -197,6 +197,7 @@ type execMessage struct {
 	Signal   *string `json:"signal,omitempty"`
 	TimedOut bool    `json:"timed_out,omitempty"`
 	Killed   bool    `json:"killed,omitempty"`
+	EndedBy  string  `json:"ended_by,omitempty"`
 	Bytes    int     `json:"bytes,omitempty"`
 }
 

@@ -16,6 +16,24 @@ type upload struct {
 	body io.Reader
 }
 
+// checkEvery is how much of an upload arrives between two looks at the caller's quota.
+const checkEvery = 8 << 20
+
+// meteredReader asks check from time to time whether reading may go on.
+type meteredReader struct {
+	r     io.Reader
+	check func() error
+	since int
+}
+
+func (m *meteredReader) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if m.since += n; m.since >= checkEvery && err == nil {
+		m.since, err = 0, m.check()
+	}
+	return n, err
+}
+
 func newUpload(x *exchange) *upload {
 	return &upload{http.MaxBytesReader(x.w, x.r.Body, maxUpload)}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -110,7 +109,10 @@ func newLane(t *testing.T, p program, on net.Listener) *lane {
 		t.Fatal("FORKCELL_AGENTS names the directory in which the agents are installed; make test-agents sets it")
 	}
 	l.env = append(os.Environ(), "FORKCELL_HOME="+dir+"/home", "HOME="+dir+"/user", "XDG_CONFIG_HOME="+dir+"/config",
-		"PATH="+modules+"/node_modules/.bin:"+os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=", p.variable+"="+p.key)
+		"PATH="+modules+"/node_modules/.bin:"+os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=")
+	if p.variable != "" {
+		l.env = append(l.env, p.variable+"="+p.key)
+	}
 	l.repository()
 	return l
 }
@@ -128,7 +130,7 @@ func (l *lane) steps() []standin.Step {
 		{Tool: "write", File: l.repo + "/answer.txt", Content: "42"},
 		{Tool: "shell", Command: "echo made by a command > command.txt"},
 		{Tool: "shell", Command: "curl -sS -m 5 https://forbidden.example/ >/dev/null 2>&1; echo curl gave $?"},
-		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* 2>/dev/null; echo looked"},
+		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* ~/.local/share/opencode/auth.json 2>/dev/null; echo looked"},
 		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
 	}
 	if !l.p.tools {
@@ -317,10 +319,16 @@ func (l *lane) checkSecret() {
 			l.t.Errorf("no result of a tool has %q", want)
 		}
 	}
-	found := l.forkcell("run", "--quiet", "s", "--", "sh", "-c", fmt.Sprintf("grep -rlF %s /home/sandbox . 2>/dev/null; true", l.p.key[:len(l.p.key)-1]+"["+l.p.key[len(l.p.key)-1:]+"]"))
-	found += l.forkcell("run", "--quiet", "s", "--", "sh", "-c", "k="+l.p.key[:12]+"; grep -rlF \"$k\""+l.p.key[12:]+" /home/sandbox . 2>/dev/null; true")
+	l.absent("s", l.p.key)
+}
+
+// absent checks that a secret is in no file of a cell. The command does not hold it
+// whole.
+func (l *lane) absent(cell, secret string) {
+	l.t.Helper()
+	found := l.forkcell("run", "--quiet", cell, "--", "sh", "-c", "k="+secret[:12]+"; grep -rlF \"$k\""+secret[12:]+" /home/sandbox . 2>/dev/null; true")
 	if strings.TrimSpace(found) != "" {
-		l.t.Errorf("the real key is in files of the cell: %s", found)
+		l.t.Errorf("a secret that begins with %s is in files of the cell: %s", secret[:8], found)
 	}
 }
 
@@ -341,6 +349,9 @@ func (l *lane) checkEvidence() {
 	timeline := l.forkcell("session", "timeline", "s")
 	if !strings.Contains(timeline, "forbidden.example") {
 		l.t.Errorf("the timeline does not name the forbidden host:\n%s", timeline)
+	}
+	if strings.Contains(timeline, "websocket") {
+		l.t.Errorf("the agent tried what its adapter could have switched off:\n%s", timeline)
 	}
 	var info struct {
 		Status       string   `json:"status"`

@@ -55,7 +55,7 @@ func TestRealAgentsThroughDaemon(t *testing.T) {
 			}
 			l.env = append(l.env, "FORKCELL_HOME="+l.dir+"/here", "FORKCELL_URL=http://"+address, "FORKCELL_TOKEN_FILE="+l.dir+"/token")
 			l.given = []string{"--credential", p.credential + "=env:" + p.variable}
-			l.throughDaemon(func() {}) // the repository is not on the daemon's host
+			l.throughDaemon(l.publish)
 		})
 	}
 }

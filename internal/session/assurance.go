@@ -31,7 +31,7 @@ const (
 	ReasonDegradedControls = "degraded-controls"
 )
 
-// facts are what the assurance of a session depends on.
+// facts are those that the assurance of a session depends on.
 type facts struct {
 	mode        string
 	allow       Allowances

@@ -2,8 +2,10 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,7 +13,9 @@ import (
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -34,13 +38,14 @@ type CheckRequest struct {
 	Agent string
 	// Prefix begins the name of the cell.
 	Prefix string
-	// Memory and CPUs limit the program, as in api.RunOptions.
-	Memory, CPUs int64
+	// Options are those of its run. Without a policy, pins and certificates it has no
+	// network; else it has that of the adapter and of the policy.
+	Options api.RunOptions
 	// Bounds are those of a caller who is not the operator; nil for the operator.
 	Bounds *Bounds
 }
 
-// Check starts an agent in an empty cell without a network, far enough to see it print
+// Check starts an agent in an empty cell, far enough to see it print
 // its version. The cell is removed again. A program that is not installed or does not
 // work in a cell is an error.
 func (h Host) Check(ctx context.Context, e Checker, q CheckRequest) (*api.AgentState, error) {
@@ -60,7 +65,11 @@ func (h Host) Check(ctx context.Context, e Checker, q CheckRequest) (*api.AgentS
 		return nil, notUsable(a, err)
 	}
 	st := h.State(entry)
-	if st.Answer, err = versionAnswer(ctx, e, q, a, in); err != nil {
+	options, err := q.options(entry, in)
+	if err != nil {
+		return nil, err
+	}
+	if st.Answer, err = versionAnswer(ctx, e, q.Prefix, a, in, options); err != nil {
 		return nil, err
 	}
 	if st.Version = agent.ParseVersion(st.Answer); st.Version == "" {
@@ -79,20 +88,44 @@ func notUsable(a *agent.Adapter, err error) error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: hint, Err: err}
 }
 
+// options returns the options of the run in which an agent is checked.
+func (q CheckRequest) options(entry *agent.Entry, in *agent.Installation) (api.RunOptions, error) {
+	o := q.Options
+	o.ReadOnly, o.Timeout = slices.Concat(in.Show, o.ReadOnly), cmp.Or(o.Timeout, checkLimit)
+	env := []string{}
+	for k, v := range entry.Adapter.Environment {
+		env = append(env, k+"="+v)
+	}
+	o.Env = append(env, o.Env...)
+	if o.Policy == nil && len(o.Network.Resolve) == 0 && len(o.Network.CA) == 0 {
+		o.Offline = true
+		return o, nil
+	}
+	r := Request{Adapter: entry}
+	var err error
+	if file := o.Policy; file != nil {
+		if r.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {
+			return o, caller.PolicyError(err)
+		}
+	}
+	rules, err := r.policy()
+	if err != nil {
+		return o, err
+	}
+	o.Policy = &api.PolicyFile{Name: api.Text("the policy of agent " + entry.Adapter.Name), Text: rules.Canonical()}
+	return o, nil
+}
+
 // versionAnswer runs the program with the arguments for its version, in a cell that is
 // removed again.
-func versionAnswer(ctx context.Context, e Checker, q CheckRequest, a *agent.Adapter, in *agent.Installation) (string, error) {
-	name := q.Prefix + "agent-check-" + a.Name
+func versionAnswer(ctx context.Context, e Checker, prefix string, a *agent.Adapter, in *agent.Installation, options api.RunOptions) (string, error) {
+	name := prefix + "agent-check-" + a.Name
 	end := "-" + strconv.FormatInt(time.Now().UnixNano()%1e9, 10)
 	made, err := e.Init(ctx, api.InitRequest{Name: name[:min(len(name), maxCellName-len(end))] + end, Empty: true})
 	if err != nil {
 		return "", err
 	}
 	out := answer{}
-	options := api.RunOptions{ReadOnly: in.Show, Timeout: checkLimit, Offline: true, Memory: q.Memory, CPUs: q.CPUs}
-	for k, v := range a.Environment {
-		options.Env = append(options.Env, k+"="+v)
-	}
 	res, err := e.Run(ctx, api.RunRequest{Cell: made.Cell, Args: append(in.Command, a.Program.VersionArguments...), RunOptions: options}, cell.Stdio{Out: &out, Err: &out})
 	removeErr := e.RemoveAll(context.WithoutCancel(ctx), []string{made.Cell}, true)
 	text := strings.TrimSpace(out.text.String())

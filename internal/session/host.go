@@ -21,7 +21,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Host is what sessions get of the operator's host: adapters, programs and credentials.
+// Host is the part of the operator's host that sessions use: adapters, programs and credentials.
 type Host struct {
 	// Config is the operator's configuration directory; "" if there is none.
 	Config string
@@ -98,9 +98,9 @@ func (h Host) Store(file string) (injection.Store, []*agent.Entry, error) {
 	return store, list, err
 }
 
-// Injection reads the injection policy. Without one at the default place, which file ""
-// means, it returns nil.
-func (h Host) Injection(file string) (*injection.Policy, error) {
+// Injection reads the injection policy for a session on a workspace, which may be "".
+// Without a policy at the default place, which file "" means, it returns nil.
+func (h Host) Injection(file, workspace string) (*injection.Policy, error) {
 	if file == "" {
 		// The adapters are read for a policy only, and usually there is none.
 		if _, err := os.Lstat(h.config(injectionFile)); h.Config == "" || errors.Is(err, fs.ErrNotExist) {
@@ -111,6 +111,7 @@ func (h Host) Injection(file string) (*injection.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	store.Workspace = workspace
 	p, err := store.Load(store.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && file == "":
@@ -133,7 +134,7 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 		Name: a.Name, Title: a.Title, File: e.File, Tested: a.Tested.To, Place: agent.VersionUnknown, Shown: []string{},
 		Reaches: append([]string{}, a.Policy.Hosts()...), Credentials: []string{},
 	}
-	p, err := h.Injection("")
+	p, err := h.Injection("", "")
 	if err != nil {
 		st.Problem = err.Error()
 	}
@@ -194,7 +195,7 @@ func (h Host) Why(name, mode string) ([]api.CredentialDecision, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.Injection("")
+	p, err := h.Injection("", "")
 	if err != nil {
 		return nil, err
 	}

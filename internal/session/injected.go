@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func endpointsOf(p *policy.Policy, n injection.Network) error {
 	if len(n.Allow) > 0 {
 		more, err := policy.Parse("the injection policy", allowing(n.Allow), policy.Options{})
 		if err != nil {
-			return &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
+			return notAllowed(n.Allow, err)
 		}
 		add(p, "", more)
 	}
@@ -26,6 +27,19 @@ func endpointsOf(p *policy.Policy, n injection.Network) error {
 		}
 	}
 	return nil
+}
+
+// notAllowed returns the error for the first endpoint that no policy can allow. The
+// problem is told without its place, which is not in the operator's file.
+func notAllowed(list []injection.Endpoint, err error) error {
+	for _, e := range list {
+		_, one := policy.Parse("", allowing([]injection.Endpoint{e}), policy.Options{})
+		if problems, ok := errors.AsType[*policy.Error](one); ok && len(problems.Problems) > 0 {
+			_, why, _ := strings.Cut(problems.Problems[0].Message, ".host: ")
+			return &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: "the injection policy: allow_endpoints: " + e.String() + ": " + why, Err: err}
+		}
+	}
+	return &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
 }
 
 // allowing returns a policy for endpoints. Those of the web are inspected.

@@ -34,7 +34,7 @@ const (
 	AckArbitraryCommand = "arbitrary-command"
 )
 
-// Allowances are what the operator allows beyond the mode.
+// Allowances lists what the operator allows beyond the mode.
 type Allowances struct {
 	// ControlPlaneVCS shows the control files of the repository, read-only.
 	ControlPlaneVCS bool

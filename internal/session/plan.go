@@ -26,7 +26,7 @@ type Credential = api.AgentCredential
 // asCopy follows the key in the text of a credential that is copied.
 const asCopy = ": " + AsCopy + ", from "
 
-// Request is what a session is planned from.
+// Request has the inputs from which a session is planned.
 type Request struct {
 	Adapter      *agent.Entry
 	Installation *agent.Installation
@@ -70,7 +70,7 @@ type Request struct {
 	Unrestricted bool
 }
 
-// Plan is what was decided about a session before it starts.
+// Plan has the decisions about a session before it starts.
 type Plan struct {
 	api.SessionPlan
 

@@ -51,6 +51,9 @@ func (q *Request) ownPolicy() (*policy.Policy, error) {
 		}
 		add(out, "", known.Policy.Policy())
 	}
+	for _, p := range q.granted().Policies {
+		add(out, "", p)
+	}
 	out.Credentials = append(out.Credentials, q.granted().Rules...)
 	return out, nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Wish is what somebody asks for who wants a session.
+// Wish is a request for a session, before anything about it is decided.
 type Wish struct {
 	Agent string
 	// Place is what the session works on.
@@ -39,7 +40,7 @@ type Wish struct {
 	Bounds *Bounds
 }
 
-// Bounds are what the operator lets another caller use of the host.
+// Bounds says how much of the host the operator lets another caller use.
 type Bounds struct {
 	// Agents are those whose programs and endpoints the caller may use.
 	Agents []string
@@ -53,7 +54,7 @@ type Bounds struct {
 // Prepared is a session that was decided about.
 type Prepared struct {
 	Plan *Plan
-	// Options are those of the wish, without the credentials of the agent.
+	// Options are those of the request, without the credentials of the agent.
 	Options api.RunOptions
 	// PathDirs are directories that the program expects on PATH.
 	PathDirs []string
@@ -82,7 +83,7 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 	p.PathDirs = q.Installation.PathDirs
 	if file := w.Options.Policy; file != nil {
 		if q.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {
-			return nil, &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
+			return nil, caller.PolicyError(err)
 		}
 	}
 	if err := q.planPackages(w); err != nil {
@@ -182,7 +183,7 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.Injection(w.Injection)
+	p, err := h.Injection(w.Injection, q.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 	}
 	for _, d := range decisions {
 		if d.Selected {
-			q.Credentials = append(q.Credentials, Credential{Key: d.Credential, How: d.How, Source: d.Source})
+			q.Credentials = append(q.Credentials, Credential{Key: d.Credential, How: d.How, Source: d.Source + q.Grant.Notes[d.Credential]})
 		}
 	}
 	for _, c := range q.Grant.Copies() {

@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -169,6 +170,22 @@ network_policies:
 	q.Credentials[0].Key = "codex_api_key"
 	if _, err := Make(q); api.KindOf(err) != api.Usage {
 		t.Errorf("a credential of another agent: %v", err)
+	}
+}
+
+// TestEndpointsOfInjection: an endpoint that no policy can have is named as the operator
+// wrote it, on one line.
+func TestEndpointsOfInjection(t *testing.T) {
+	t.Parallel()
+	q := request(t, "claude")
+	for _, text := range []string{"example.org:443", "127.0.0.1:80", "169.254.169.254:80"} {
+		e, _ := injection.ParseEndpoint(text)
+		q.Endpoints.Allow = append(q.Endpoints.Allow, e)
+	}
+	_, err := Make(q)
+	const want = "the injection policy: allow_endpoints: 127.0.0.1:80: 127.0.0.1 is loopback, where no connection of a cell ever goes"
+	if api.KindOf(err) != api.Usage || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -28,7 +28,7 @@ Host *
     IdentitiesOnly no
 `
 
-// sshPlan is what a session may do by SSH.
+// sshPlan describes what a session may do by SSH.
 type sshPlan struct {
 	request     *api.SSHRequest
 	credentials []Credential

@@ -124,7 +124,7 @@ func kindOf(class event.Class, activity int) string {
 	}
 }
 
-// happening is what a timeline reads of an event.
+// happening has the fields of an event that a timeline reads.
 type happening struct {
 	Time     int64  `json:"time"`
 	Class    int    `json:"class_uid"`

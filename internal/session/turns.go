@@ -83,7 +83,7 @@ func askForTurn(written []string) string {
 		`while [ $n -lt 20 ] && ! tail -n 20 "$file" 2>/dev/null | grep -qF -e "$text"; do sleep 0.1; n=$((n+1)); done; ` + ask
 }
 
-// turnCommand is what the agent runs at the end of a turn.
+// turnCommand returns the command that the agent runs at the end of a turn.
 func (p *Plan) turnCommand() string {
 	if p.turns != nil && p.turns.Asked {
 		return askForTurn(p.adapter.Turns.Written)
@@ -91,7 +91,7 @@ func (p *Plan) turnCommand() string {
 	return "true"
 }
 
-// toolCommand is what the agent runs after each use of a tool.
+// toolCommand returns the command that the agent runs after each use of a tool.
 func (p *Plan) toolCommand() string {
 	if p.Terms.Turns == TurnsTool {
 		return askForTurn(p.adapter.Turns.Written)

@@ -186,6 +186,16 @@ func Undecided(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
 }
 
+// StopError returns the error of stopping a session, which was as described before. A
+// session whose supervisor had died is not live: the attempt has finished its run, and
+// that is what a stop is for.
+func StopError(before *api.AgentSession, err error) error {
+	if before.MonitorPID == 0 && before.FinishedAt == nil && api.CodeOf(err) == api.CodeNotStarted {
+		return nil
+	}
+	return err
+}
+
 // RefuseRunning refuses a session that has not ended.
 func RefuseRunning(i *api.AgentSession) error {
 	if i.MonitorPID == 0 {

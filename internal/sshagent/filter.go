@@ -29,7 +29,7 @@ type Host struct {
 	Keys []*sshkey.PublicKey
 }
 
-// Decision is what the agent did with a request.
+// Decision is the agent's decision about a request.
 type Decision struct {
 	// Allowed reports that it signed.
 	Allowed bool

@@ -43,7 +43,7 @@ const (
 
 var errMalformed = errors.New("a malformed request")
 
-// binding is what session-bind@openssh.com says.
+// binding has the fields of session-bind@openssh.com.
 type binding struct {
 	hostKey, session, signature []byte
 	forwarding                  bool

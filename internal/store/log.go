@@ -145,24 +145,27 @@ func scanStatement(r *sqlite.Stmt) (Statement, error) {
 
 // Complete returns the one id of a table that a reference means, as PickID
 // does. Only a part of an id is compared with all of them. table is one of cells, checkpoints, runs, statements.
-func (tx *Tx) Complete(table, ref string) (string, error) {
+// If keep is not nil, an id that it does not keep does not exist.
+func (tx *Tx) Complete(table, ref string, keep func(id string) (bool, error)) (string, error) {
 	if !slices.Contains([]string{"cells", "checkpoints", "runs", "statements"}, table) {
 		return "", fmt.Errorf("no ids in %q", table)
 	}
-	whole := false
-	err := tx.query(func(*sqlite.Stmt) error {
-		whole = true
-		return nil
-	}, "SELECT 1 FROM "+table+" WHERE id=?", ref)
-	if err != nil || whole {
-		return ref, err
-	}
-	_, end := part(ref)
 	var ids []string
-	err = tx.query(func(r *sqlite.Stmt) error {
-		ids = append(ids, r.ColumnText(0))
+	add := func(r *sqlite.Stmt) error {
+		id := r.ColumnText(0)
+		if keep != nil {
+			if ok, err := keep(id); err != nil || !ok {
+				return err
+			}
+		}
+		ids = append(ids, id)
 		return nil
-	}, "SELECT id FROM "+table+" WHERE instr(id,?)>0", end)
+	}
+	err := tx.query(add, "SELECT id FROM "+table+" WHERE id=?", ref)
+	if err == nil && len(ids) == 0 {
+		_, end := part(ref)
+		err = tx.query(add, "SELECT id FROM "+table+" WHERE instr(id,?)>0", end)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -36,6 +36,7 @@ type Cell struct {
 	ReadOnly         []string  `json:"read_only,omitempty"`
 	Policy           string    `json:"policy,omitempty"` // hash of its policy; "" is the default one
 	Cache            string    `json:"cache,omitempty"`  // "standard" if its runs use the caches by default
+	Prefix           string    `json:"prefix,omitempty"` // of the token that made it; it shares caches with no other prefix
 	Rules            Rules     `json:"rules"`
 	LeftOut          []LeftOut `json:"left_out,omitempty"`
 	Kept             []string  `json:"kept,omitempty"`

@@ -41,7 +41,7 @@ type Run struct {
 	FinishedAt      time.Time `json:"finished_at"`
 	// Asked is the request of an unfinished run, as its receipt will have it.
 	Asked json.RawMessage `json:"asked,omitempty"`
-	// Runtime is what runs the commands of an unfinished run.
+	// Runtime is the runtime of an unfinished run.
 	Runtime string `json:"runtime,omitempty"`
 	// Paused: the processes of an unfinished run are stopped.
 	Paused bool `json:"paused,omitempty"`

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -72,6 +74,43 @@ func TestLogStaysShort(t *testing.T) {
 	}
 	if commit(0); size() > longLog {
 		t.Errorf("the write-ahead log has %d bytes, and nobody reads it any more", size())
+	}
+}
+
+// TestLogOfAProcessThatStays makes many commits in one process. Its log is begun anew
+// from time to time, and is cut off at the end.
+func TestLogOfAProcessThatStays(t *testing.T) {
+	t.Parallel()
+	s, err := Open(filepath.Join(t.TempDir(), "home"), Serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		t.Helper()
+		log, err := os.Stat(s.sub(databaseName + logSuffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log.Size()
+	}
+	const frame, bound = 4096 + 24, 1100 // SQLite begins anew after 1,000
+	longest := int64(0)
+	for n := range 600 {
+		if err := s.Note(func(tx *Tx) error {
+			return tx.PutIntent("op-"+strconv.Itoa(n), "cell", "test", strings.Repeat("x", 9000))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, size())
+	}
+	if longest <= longLog || longest > bound*frame {
+		t.Errorf("the write-ahead log had up to %d bytes, want between %d and %d", longest, longLog, bound*frame)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size() > longLog {
+		t.Errorf("the write-ahead log has %d bytes after the end", size())
 	}
 }
 

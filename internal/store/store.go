@@ -51,7 +51,10 @@ const (
 	Visit              // as Read, without a database until OpenDatabase
 	Rescue             // without a database
 	Work               // as Write, for a command that will need room on the disk
+	Serve              // as Create, for a process that stays
 )
+
+func (m Mode) creates() bool { return m == Create || m == Serve }
 
 // Home is the content of home.json.
 type Home struct {
@@ -73,13 +76,14 @@ type Store struct {
 	reading    bool        // nothing is written, not even beside the database
 	file       os.FileInfo // of the database that is open
 	recovering bool        // an empty database beside a log is the purpose
+	stays      bool        // this process makes many commits
 	scratch    string      // where a read-only home's database was copied
 	rows       atomic.Int64
 }
 
 // Open opens the home at path.
 func Open(path string, mode Mode) (*Store, error) {
-	if mode == Create {
+	if mode.creates() {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, openError(path, err)
 		}
@@ -91,7 +95,7 @@ func Open(path string, mode Mode) (*Store, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	s := &Store{path: path, dir: dir, readOnly: unix.Access(path, unix.W_OK) != nil}
+	s := &Store{path: path, dir: dir, readOnly: unix.Access(path, unix.W_OK) != nil, stays: mode == Serve}
 	if err := s.prepare(mode); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -124,7 +128,7 @@ func (s *Store) room(mode Mode) error {
 		return nil
 	case Work:
 		return errors.Join(s.RefuseFull(), s.TakeReserve())
-	case Create, Write, Rescue:
+	case Create, Serve, Write, Rescue:
 	}
 	return s.MakeRoom()
 }
@@ -208,7 +212,7 @@ func (s *Store) withoutHome(mode Mode) error {
 		return nil // NameHome writes it anew
 	case lost:
 		return fmt.Errorf("%w: home.json of %s is missing but the log is there", ErrDatabase, s.path)
-	case mode == Create:
+	case mode.creates():
 		return s.createHome()
 	}
 	return fmt.Errorf("%w: %s", ErrNoHome, s.path)
@@ -304,6 +308,11 @@ func (s *Store) ReadOnly() bool { return s.readOnly }
 // properly.
 func (s *Store) Close() error {
 	var err error
+	if s.stays && s.conn != nil {
+		s.mu.Lock()
+		s.cutLog()
+		s.mu.Unlock()
+	}
 	if s.reading {
 		// SQLite shares its state of an open file within a process: the home
 		// could not be opened for writing beside a connection that only reads.

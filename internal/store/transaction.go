@@ -31,22 +31,23 @@ func (s *Store) transact(fn func(*Tx) error) (err error) {
 	}
 	defer func() {
 		end(&err)
-		if err == nil {
-			s.shortenLog()
+		if err == nil && !s.stays {
+			s.cutLog()
 		}
 		err = databaseError(err)
 	}()
 	return fn(&Tx{s: s, conn: s.conn})
 }
 
-// shortenLog copies the write-ahead log back to the database, once it is long, and
-// cuts it off. The next process reads all of what is left. SQLite's own checkpoint
-// leaves the cutting to the next commit of the same process, which most commands
-// do not have: their log would grow for ever.
+// cutLog copies the write-ahead log back to the database, once it is long, and cuts it
+// off. The first process that opens the database next reads all of what is left.
+// SQLite's own checkpoint leaves the cutting to the next commit of the same process,
+// which most commands do not have: their log would grow for ever. A process that stays
+// has it, and cuts the log at its end only: to cut a file takes longer than a commit.
 //
 // It waits for nobody. What it cannot do, because others read or the disk is full,
 // is left to the next commit: nothing depends on it.
-func (s *Store) shortenLog() {
+func (s *Store) cutLog() {
 	if s.file == nil {
 		return // the database is in memory
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/live"
@@ -23,11 +22,10 @@ func NewClient(cell, socket, version string) *Client {
 	return &Client{cell: cell, line: live.NewClient(socket, version)}
 }
 
-// Stop ends the cell and returns the result of its whole life. A negative grace is
-// the usual one.
-func (c *Client) Stop(ctx context.Context, grace time.Duration) (*api.RunResult, error) {
-	q := stopCall{GraceUS: grace.Microseconds()}
-	if grace < 0 {
+// Stop ends the cell and returns the result of its whole life.
+func (c *Client) Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error) {
+	q := stopCall{GraceUS: r.Grace.Microseconds(), For: r.For}
+	if r.Grace < 0 {
 		q.GraceUS = -1 // also for less than a microsecond
 	}
 	var res api.RunResult

@@ -25,6 +25,7 @@ import (
 type execution struct {
 	id      string
 	tty     bool
+	main    bool // the cell ends with it; guarded by the host's lock
 	process event.Process
 	cancel  context.CancelFunc
 	signals chan os.Signal
@@ -61,6 +62,9 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	}
 	if c.Main {
 		x.concluded = h.done
+		h.mu.Lock()
+		x.main = true
+		h.mu.Unlock()
 		select {
 		case h.begun <- struct{}{}:
 		default:
@@ -163,7 +167,9 @@ func (h *Host) recordEnd(x *execution, o driver.Outcome) {
 	h.mu.Unlock()
 	h.recordForward(x, event.Closed)
 	h.Record(event.Exit(event.Subject{Message: x.id + " has ended"}, x.process, o.Code))
-	x.exit = live.Exit{Code: o.Code, Signal: o.Signal, TimedOut: o.TimedOut, Killed: o.Killed}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.exit = live.Exit{Code: o.Code, Signal: o.Signal, TimedOut: o.TimedOut, Killed: o.Killed, EndedBy: h.endedBy}
 	close(x.done)
 }
 

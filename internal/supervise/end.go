@@ -21,6 +21,14 @@ const usualGrace = 5 * time.Second
 // the cell ends with. They belong to nobody who waits for them.
 const mainGrace = time.Second
 
+// hangUpAfter is how long the command that the cell ends with has to end by SIGTERM,
+// before its terminal is hung up: a program with a handler for SIGTERM may have none for
+// SIGHUP.
+const hangUpAfter = 3 * time.Second
+
+// reportLimit is how long the end of a command may take to be reported.
+const reportLimit = 2 * time.Second
+
 // maxWait is how long clients have to take what their commands have printed.
 const maxWait = 5 * time.Second
 
@@ -62,7 +70,7 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.cancel = cancel
 	go func() {
-		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version, Attached: h.recordAttach, Typed: h.recordTyped})
+		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version, Attached: h.recordAttach, Typed: h.recordTyped, Undelivered: h.undelivered})
 	}()
 	defer h.takeTurns(serving)()
 	limit, stopLimit := after(h.Timeout)
@@ -143,8 +151,7 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 	default:
 	}
 	if grace > 0 && e.TerminateErr == nil && !h.still {
-		h.hangUpTerminals()
-		_, e.TerminateErr = h.Cell.Terminate(grace)
+		e.TerminateErr = h.terminate(grace)
 	}
 	e.Usage = h.Cell.Usage()
 	e.CloseErr = h.Cell.Close()
@@ -153,9 +160,30 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 	return e
 }
 
+// terminate asks the processes of the cell to end.
+func (h *Host) terminate(grace time.Duration) error {
+	h.hangUpTerminals(false)
+	later := time.AfterFunc(hangUpAfter, func() { h.hangUpTerminals(true) })
+	defer later.Stop()
+	all, err := h.Cell.Terminate(grace)
+	if all {
+		// Who kills the first process now may lose how they ended.
+		h.awaitEnds(reportLimit)
+	}
+	return err
+}
+
 // awaitCommands waits until all output of commands is written. A client that does
 // not read would block its command, so after maxWait all connections are closed.
 func (h *Host) awaitCommands() {
+	if !h.awaitEnds(maxWait) {
+		h.Close()
+		h.running.Wait()
+	}
+}
+
+// awaitEnds reports whether all commands have ended within a time.
+func (h *Host) awaitEnds(limit time.Duration) bool {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -163,19 +191,19 @@ func (h *Host) awaitCommands() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(maxWait):
-		h.Close()
-		<-ended
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }
 
 // hangUpTerminals sends SIGHUP to commands with a terminal: interactive shells ignore
-// SIGTERM.
-func (h *Host) hangUpTerminals() {
+// SIGTERM. main means the command that the cell ends with, instead of the others.
+func (h *Host) hangUpTerminals(main bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, x := range h.commands {
-		if x.tty {
+		if x.tty && x.main == main {
 			_ = x.Signal(int(syscall.SIGHUP))
 		}
 	}

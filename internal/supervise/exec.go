@@ -60,6 +60,7 @@ func (c *Client) join(req api.ExecRequest, stdio driver.Stdio, started func(stri
 		return nil, execError(c.cell, req.Args, err)
 	}
 	res.ExitCode, res.Signal, res.TimedOut, res.Killed = exit.Code, exit.Signal, exit.TimedOut, exit.Killed
+	res.EndedBy = exit.EndedBy
 	return res, nil
 }
 

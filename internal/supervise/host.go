@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,8 +114,9 @@ type Host struct {
 
 	mu        sync.Mutex
 	ending    bool
-	died      bool // its processes were killed, and nobody had asked for its end
-	still     bool // a warm template: none of its processes can end by itself
+	endedBy   string // the request that ended it; see api.EndedBy
+	died      bool   // its processes were killed, and nobody had asked for its end
+	still     bool   // a warm template: none of its processes can end by itself
 	paused    bool
 	suspended bool               // the cell ends because it is paused on disk
 	active    int                // commands that start or run
@@ -219,6 +221,11 @@ func (h *Host) requestStop(q stopCall) (*api.RunResult, error) {
 	if grace < 0 {
 		grace = usualGrace
 	}
+	h.mu.Lock()
+	if h.endedBy == "" && !h.ending {
+		h.endedBy = cmp.Or(q.For, api.EndedByStop)
+	}
+	h.mu.Unlock()
 	select {
 	case h.stop <- grace:
 	default:

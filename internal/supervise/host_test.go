@@ -297,7 +297,7 @@ func TestStop(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() {
-		res, err := s.client.Stop(t.Context(), -1)
+		res, err := s.client.Stop(t.Context(), api.StopRequest{Grace: -1})
 		if err == nil && res.RunID != "run_1" {
 			err = errors.New("it is the result of " + res.RunID)
 		}
@@ -390,7 +390,7 @@ func TestBranchDied(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() {
-		_, err := s.client.Stop(t.Context(), 0)
+		_, err := s.client.Stop(t.Context(), api.StopRequest{})
 		stopped <- err
 	}()
 	s.finish(t, Stopped)

@@ -40,7 +40,8 @@ type turnCall struct {
 }
 
 type stopCall struct {
-	GraceUS int64 `json:"grace_us"`
+	GraceUS int64  `json:"grace_us"`
+	For     string `json:"for,omitempty"` // see api.StopRequest
 }
 
 type checkpointCall struct {

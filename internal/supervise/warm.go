@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -81,6 +82,14 @@ func (h *Host) branch(ctx context.Context, o BranchOrder) (*api.BranchResult, er
 		return nil, err
 	}
 	return h.Branch(ctx, o)
+}
+
+// undelivered takes back an order of a client that was killed before the answer. Branches
+// that cannot be removed stay listed.
+func (h *Host) undelivered(method string, request json.RawMessage) {
+	if method == callBranch {
+		_, _ = answerTo(request, h.unbranch) // both have the id of the order
+	}
 }
 
 func (h *Host) unbranch(q unbranchCall) (struct{}, error) {

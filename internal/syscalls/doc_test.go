@@ -3,12 +3,11 @@ package syscalls
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/forkcell/forkcell/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the deny set in docs/internals/seccomp.md")
@@ -16,30 +15,7 @@ var update = flag.Bool("update", false, "rewrite the deny set in docs/internals/
 // TestDocument checks that the page for people has the deny set as it is.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	const (
-		page  = "../../docs/internals/seccomp.md"
-		start = "<!-- The deny set, written by the tests of internal/syscalls. -->\n"
-		end   = "<!-- The end of the deny set. -->\n"
-	)
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(data), start)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatal("the page has no place for the deny set")
-	}
-	want := before + start + markdown() + end + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(data)); diff != "" {
-		t.Errorf("the page differs from the table; run the test with -update (-want +got):\n%s", diff)
-	}
+	golden.Part(t, *update, "../../docs/internals/seccomp.md", "deny set", markdown())
 }
 
 // markdown lists the rules by group, groups in the order of their first rule.

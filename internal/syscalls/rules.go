@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Action is what a denied call gives to its caller. Nothing is ever killed.
+// Action is the result of a denied call for its caller. Nothing is ever killed.
 type Action uint8
 
 // The actions.

@@ -2,7 +2,7 @@ package terminal
 
 import "io"
 
-// endOfInput is what a terminal's line discipline takes for the end of a file.
+// endOfInput is the character that a terminal's line discipline takes for the end of a file.
 const endOfInput = 4
 
 // Feed types what input writes, and then the end-of-file character: twice where it must

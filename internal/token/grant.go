@@ -7,7 +7,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// Grant is what a checked token allows.
+// Grant has the rights of a checked token.
 type Grant struct {
 	ID string
 	// Name is the actor in receipts and decisions.

@@ -14,7 +14,7 @@ import (
 // QuotaDisk is the key of the quota of disk space.
 const QuotaDisk = "disk"
 
-// Amount is what one piece of work uses of a quota while it lasts.
+// Amount is the part of a quota that one piece of work uses while it lasts.
 type Amount struct {
 	LiveCells, Runs int64
 	// Memory is the limit of the work in bytes, CPUs in thousandths of a processor;
@@ -56,7 +56,7 @@ type Limiter struct {
 	swept time.Time // when tokens were forgotten last
 }
 
-// use is what a token uses now.
+// use is the part of its quota that a token uses now.
 type use struct {
 	held     Amount
 	requests *rate.Limiter // nil before the first request with a quota

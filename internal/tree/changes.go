@@ -154,7 +154,7 @@ func (s shows) within(old, now *Entry) shows {
 	return shows{a: s.a && open(old), b: s.b && open(now)}
 }
 
-// seen is what one side of a comparison has at a path: e is its entry, other the
+// seen is one side of a comparison at a path: e is its entry, other the
 // other side's. host means that it is the host's, of which only name and kind
 // are known.
 func seen(e *Entry, shows bool, other *Entry) (_ *Entry, host bool) {

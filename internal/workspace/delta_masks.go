@@ -60,9 +60,8 @@ func (w *Work) findMasks(ctx context.Context) error {
 // placeMatters reports whether a rule takes something back in one place only: a
 // file that is left out elsewhere would become visible when it is moved there.
 func placeMatters(rules *leftout.Rules) bool {
-	return slices.ContainsFunc(rules.Patterns(), func(stored string) bool {
-		_, text, _ := strings.Cut(stored, ":")
-		text, negated := strings.CutPrefix(text, "!")
+	return slices.ContainsFunc(rules.Patterns(), func(rule string) bool {
+		text, negated := strings.CutPrefix(rule, "!")
 		return negated && dirsOf(text) != 0
 	})
 }

@@ -15,7 +15,7 @@ import (
 // ErrUndescribed means that a layer's lost layer.json cannot be written again.
 var ErrUndescribed = errors.New("its layer.json is lost")
 
-// Description is what the caller knows about a layer whose layer.json is lost.
+// Description has what the caller knows about a layer whose layer.json is lost.
 type Description struct {
 	Layer   string
 	Backend Backend

@@ -21,8 +21,8 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// StandIn is what a cell sees at a path of its workspace instead of what the state
-// has there. The cell cannot change it, and it is no part of the sealed state: there
+// StandIn is a file that a cell sees at a path of its workspace, in place of the
+// state's. The cell cannot change it, and it is no part of the sealed state: there
 // the path stays as it was, unless the cell removes a directory above it.
 type StandIn struct {
 	// Path is relative to the workspace. The directory above it is one in the state.

@@ -116,7 +116,7 @@ func loadModules() error {
 	return nil
 }
 
-// settings are what Debian's own start sets, where a test could notice.
+// settings makes the settings that Debian's own start makes, where a test could notice.
 func settings() error {
 	var errs []error
 	for name, value := range map[string]string{
@@ -168,7 +168,7 @@ func superviseWorker() error {
 	}
 }
 
-// environment is what a person at the machine would have.
+// environment returns that of a person at the machine.
 func environment(user bool) []string {
 	home, name := "/root", "root"
 	if user {

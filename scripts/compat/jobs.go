@@ -79,7 +79,7 @@ func scripts() []string {
 	return []string{"quickstart", "doctor", "run-.*", "checkpoint-restore", "fork", "apply"}
 }
 
-// allJobs is what the machine does, in this order.
+// allJobs returns the jobs of the machine, in their order.
 func allJobs() []job {
 	list := []job{
 		{Name: "doctor", Args: []string{programPath, "doctor"}, Show: true, Limit: 2 * time.Minute},

@@ -22,7 +22,7 @@ const (
 	keyring     = "/usr/share/keyrings/debian-archive-keyring.gpg"
 )
 
-// userland is what the tests call, and what those need.
+// userland returns the packages that the tests call, and what those need.
 func userland() []string {
 	return []string{
 		"acl", "attr", "base-files", "base-passwd", "bash", "coreutils", "curl", "dash", "diffutils", "findutils", "git", "grep", "gzip",
@@ -36,7 +36,7 @@ type pkg struct {
 	SHA256 string
 }
 
-// packages are what a machine is made of, as the cache remembers it.
+// packages are the parts of a machine, as the cache remembers them.
 type packages struct {
 	Kernel   pkg
 	Userland []pkg

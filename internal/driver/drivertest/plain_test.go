@@ -437,7 +437,7 @@ func (c *plainCell) await(ctx context.Context, pid int, begin time.Time, cmd dri
 				_ = c.Close()
 				s.finish(0)
 			} else {
-				s.finish(200 * time.Millisecond)
+				s.finish(driver.Lingering)
 			}
 			return out
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
 )
 
-// host is what the probes look for on the outside.
+// host has the things outside the cell that the probes look for.
 type host struct {
 	t     *testing.T
 	suite Suite
@@ -179,7 +179,7 @@ func (h *host) processes(dir string) {
 	h.set("SHM", shm)
 }
 
-// descriptors are what the caller has left open, from 3 on.
+// descriptors returns those that the caller has left open, from 3 on.
 func (h *host) descriptors(dir string) {
 	open := func(path string) *os.File {
 		f, err := os.Open(path)

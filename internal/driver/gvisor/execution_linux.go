@@ -17,10 +17,6 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-// lingering bounds the wait for the output of a command that has ended, while
-// processes that it left in a live cell hold its streams open.
-const lingering = 200 * time.Millisecond
-
 // execution is a command that was ordered.
 type execution struct {
 	cell    *Cell
@@ -173,7 +169,7 @@ func (e *execution) abandon() {
 // is ready, nothing more is expected from the guest.
 func (e *execution) kill() <-chan time.Time {
 	if e.last {
-		_ = e.cell.outer.Close() // whoever closes the cell hears of what is left
+		_ = e.cell.outer.Close() // the error of closing goes to whoever closes the cell
 		return nil
 	}
 	go e.signal(unix.SIGKILL)
@@ -211,7 +207,7 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 		case <-silent:
 			out.CommandTook = time.Since(begin)
 			e.finish()
-			settle(out, false, e.last, 0)
+			out.Settle(false, e.last, 0)
 			return
 		case r, natural := <-e.reports:
 			out.CommandTook = time.Since(begin)
@@ -219,7 +215,7 @@ func (e *execution) serve(ctx context.Context, out *driver.Outcome) {
 				out.CommandTook = r.CommandTook(time.Since(e.ordered))
 			}
 			e.finish()
-			settle(out, natural, e.last, unix.WaitStatus(r.Status))
+			out.Settle(natural, e.last, unix.WaitStatus(r.Status))
 			return
 		}
 	}
@@ -314,7 +310,7 @@ func (e *execution) finish() {
 	if e.last {
 		go func() { _ = e.cell.conn.Write(frames.Frame{Kind: frames.KillAll}) }()
 	} else {
-		t := time.NewTimer(lingering)
+		t := time.NewTimer(driver.Lingering)
 		defer t.Stop()
 		select {
 		case <-done:
@@ -375,28 +371,5 @@ func (e *execution) tellOutputs(k frames.Kind) {
 			// A guest that is gone has ended its streams.
 			_ = e.cell.conn.Write(frames.Frame{Kind: k, ID: e.id, Stream: byte(i)})
 		}
-	}
-}
-
-// settle completes an outcome. A natural end that the guest reports wins over a
-// time-out of the same instant, if the cell ends with the command: when the cell is
-// killed nothing is reported.
-func settle(o *driver.Outcome, reported, last bool, status unix.WaitStatus) {
-	ours := o.TimedOut || o.Killed
-	killed := status.Signaled() && status.Signal() == unix.SIGKILL
-	if reported && (last || !ours || !killed) {
-		o.TimedOut, o.Killed = false, false
-		o.Code = status.ExitStatus()
-		if status.Signaled() {
-			o.Signal = int(status.Signal())
-			o.Code = 128 + o.Signal
-		}
-		return
-	}
-	o.Signal = int(unix.SIGKILL)
-	o.Code = 128 + o.Signal
-	o.Killed = !o.TimedOut
-	if o.TimedOut {
-		o.Code = 124
 	}
 }

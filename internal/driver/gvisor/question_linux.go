@@ -34,7 +34,7 @@ func (c *Cell) endPause() {
 	c.pause.ended = time.Now()
 }
 
-// moreTime is what is left of a limit that began anew with the end of the last pause.
+// moreTime returns the rest of a limit that began anew with the end of the last pause.
 func (c *Cell) moreTime(limit time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cgroup"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/drivertest"
 )
 
 // TestRefusals: what a guest cannot enforce is refused before anything is started.
@@ -74,13 +75,22 @@ func TestBrokenRuntime(t *testing.T) {
 	}
 }
 
-// TestDoctor tries a guest.
+// TestDoctor tries a guest. The row says what the suite does not claim for it.
 func TestDoctor(t *testing.T) {
 	needRuntime(t)
 	t.Parallel()
-	for _, c := range suite().New().Doctor(t.Context()) {
-		if c.Status != "works" {
-			t.Errorf("%+v", c)
+	s := suite()
+	rows := s.New().Doctor(t.Context())
+	if len(rows) != 1 || rows[0].Status != "works" {
+		t.Fatalf("%+v", rows)
+	}
+	for claim, words := range map[drivertest.Claim]string{
+		drivertest.Absence: "paths that stay absent", drivertest.Programs: "rules for the program that connects", drivertest.Sockets: "sockets of the host",
+		drivertest.Limits: "limits of processes", drivertest.Reports: "events of denied calls", drivertest.Locks: "locks shared with the host",
+		drivertest.Mounts: "mounts", drivertest.Isolation: "isolation", drivertest.Network: "network",
+	} {
+		if slices.Contains(s.Claims, claim) == strings.Contains(rows[0].Reason, words) {
+			t.Errorf("%s: the row is %q", claim, rows[0].Reason)
 		}
 	}
 }

@@ -31,7 +31,7 @@ const guestFile = "guest.json"
 
 func imageFiles() []string { return []string{"checkpoint.img", "pages_meta.img", "pages.img"} }
 
-// savedGuest is what must be known to restore a guest.
+// savedGuest describes a guest, so that it can be restored.
 type savedGuest struct {
 	// LastID is the number of the last command: the restored guest still has some.
 	LastID uint32 `json:"last_id"`
@@ -258,9 +258,9 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 	}
 	switch {
 	case here.Runtime != guest.Runtime || here.Program != guest.Program:
-		return guest, errors.New("it was saved by another version of forkcell or " + RuntimeName)
+		return guest, &driver.SavedError{Reason: "it was saved by another version of forkcell or " + RuntimeName}
 	case here.Shape != guest.Shape:
-		return guest, errors.New("it was saved with another user, other rights, or other paths that can be written")
+		return guest, &driver.SavedError{Reason: "it was saved with another user, other rights, or other paths that can be written"}
 	}
 	return guest, nil
 }
@@ -268,7 +268,7 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 // wake lets a restored guest speak, and waits for its first answer, which comes when its
 // memory was read, however long that takes.
 func (c *Cell) wake(ctx context.Context) error {
-	err := c.conn.Write(frames.Frame{Kind: frames.Release})
+	err := c.conn.Write(frames.Frame{Kind: frames.Renew})
 	if err == nil {
 		_, err = c.ask(ctx, frames.List, nil, math.MaxInt64)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
+	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -285,6 +287,34 @@ func TestSaveWhileCommandsSpeak(t *testing.T) {
 	}
 	if n := <-said; n != 100_000_000 {
 		t.Errorf("%d bytes came", n)
+	}
+}
+
+// TestSaveWhileNobodyReads: a command whose output nobody takes waits in the source, and
+// goes on in a child, where its output is dropped.
+func TestSaveWhileNobodyReads(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	// The first part fills the room of the stream and the pipe, to the last byte.
+	cmd := f.Command("head -c " + strconv.Itoa(frames.Window+64<<10) + " /dev/zero; echo > half; head -c 1000000 /dev/zero; echo > whole")
+	unread, take := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Exec(t.Context(), cmd, driver.Stdio{Out: take})
+		ended <- errors.Join(err, take.Close())
+	}()
+	script(t, f, c, "until test -e half; do sleep 0.1; done")
+	image, files, _ := saved(t, f, c)
+	child, err := restored(t, f, image, files, "child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script(t, f, child, "until test -e whole; do sleep 0.1; done")
+	script(t, f, c, "test ! -e whole")
+	n, err := io.Copy(io.Discard, unread)
+	if err := errors.Join(err, <-ended); err != nil || n != frames.Window+64<<10+1000000 {
+		t.Errorf("%d bytes came, %v", n, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -231,15 +232,32 @@ func (w *warmProcess) close() {
 	w.known.close()
 }
 
+// moveInterval is the time between moves that keep a lock of the kernel quick.
+const moveInterval = 2 * time.Millisecond
+
 // Expect implements driver.Template. The first process that is moved into a control
-// group waits until every processor has done something else; those that are moved
-// while it waits, and for some milliseconds after, do not. So one that is in its group
-// is moved there again, while the caller does other things.
-func (t *template) Expect() {
+// group, and the first group that is made, wait until every processor has done
+// something else. Those that follow within some milliseconds do not. So a process that
+// is in its group is moved there again and again, until the branches are made.
+func (t *template) Expect() (made func()) {
 	t.ready.expect()
-	if group := t.limits.group; group != nil && t.lives() {
-		go func() { _ = group.Add(t.pid) }()
+	group := t.limits.group
+	if group == nil {
+		return func() {}
 	}
+	done := make(chan struct{})
+	go func() {
+		again := time.NewTicker(moveInterval)
+		defer again.Stop()
+		for t.lives() && group.Touch(t.pid) == nil {
+			select {
+			case <-done:
+				return
+			case <-again.C:
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // Branch implements driver.Template.

@@ -515,7 +515,7 @@ func TestExpect(t *testing.T) {
 		return string(data)
 	}
 	before := groups()
-	w.Expect()
+	defer w.Expect()()
 	w.branch(1)
 	if after := groups(); after != before {
 		t.Errorf("the first process was in %s and is in %s", before, after)
@@ -528,7 +528,7 @@ func TestExpect(t *testing.T) {
 	if w.lives() {
 		t.Error("the first process has ended, and counts as one that lives")
 	}
-	w.Expect()
+	defer w.Expect()()
 	if err := tmpl.Close(); err != nil {
 		t.Error(err)
 	}

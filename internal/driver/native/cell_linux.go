@@ -46,7 +46,7 @@ type Cell struct {
 	warmSocket chan int
 	// signals, if it is set, sends the signals of commands.
 	signals func(*execution, unix.Signal)
-	// packages hears of package managers, and asked passes the reports about them; both
+	// packages is called for package managers, and asked passes the reports about them; both
 	// are nil without.
 	packages *driver.Packages
 	asked    chan protocol.Report

@@ -220,9 +220,9 @@ func (c *child) release(k *known, j *joined) error {
 	err := t.register(j.inside, copied{k, func(status unix.WaitStatus, natural bool) {
 		c.copied.Store(nil)
 		k.close()
-		c.streams.finish(lingering)
+		c.streams.finish(driver.Lingering)
 		c.outcome = driver.Outcome{Controls: c.controls, CommandTook: time.Since(begin), Killed: !natural}
-		settle(&c.outcome, natural, false, status)
+		c.outcome.Settle(natural, false, status)
 		close(c.ended)
 	}})
 	if err != nil {
@@ -330,7 +330,7 @@ func (c *child) close() error {
 	case c.admitted:
 		<-c.ended
 	case c.streams != nil:
-		c.streams.finish(lingering)
+		c.streams.finish(driver.Lingering)
 	}
 	return errors.Join(err, c.template.left())
 }

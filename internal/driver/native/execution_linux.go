@@ -16,10 +16,6 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-// lingering bounds the wait for the output of a command that has ended, while
-// processes that it left in a live cell hold its streams open.
-const lingering = 200 * time.Millisecond
-
 // execution is a command that was ordered.
 type execution struct {
 	cell    *Cell
@@ -146,35 +142,11 @@ func (e *execution) serve(ctx context.Context, stdio driver.Stdio, out *driver.O
 				<-e.cell.gone
 				streams.finish(0)
 			} else {
-				streams.finish(lingering)
+				streams.finish(driver.Lingering)
 			}
-			settle(out, natural, e.last, unix.WaitStatus(r.Status))
+			out.Settle(natural, e.last, unix.WaitStatus(r.Status))
 			out.Refused = r.Refused
 			return
 		}
-	}
-}
-
-// settle completes an outcome. Of a command that ends with its cell the init reports
-// a natural end only: when the cell is killed it dies first. So a report wins
-// over a time-out of the same instant.
-func settle(o *driver.Outcome, reported, last bool, status unix.WaitStatus) {
-	ours := o.TimedOut || o.Killed
-	killed := status.Signaled() && status.Signal() == unix.SIGKILL
-	if reported && (last || !ours || !killed) {
-		o.TimedOut, o.Killed = false, false
-		if status.Signaled() {
-			o.Signal = int(status.Signal())
-			o.Code = 128 + o.Signal
-		} else {
-			o.Code = status.ExitStatus()
-		}
-		return
-	}
-	o.Signal = int(unix.SIGKILL)
-	o.Code = 128 + o.Signal
-	o.Killed = !o.TimedOut
-	if o.TimedOut {
-		o.Code = 124
 	}
 }

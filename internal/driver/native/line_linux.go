@@ -17,7 +17,7 @@ import (
 // each after its length. Nothing that comes is trusted.
 type line struct{ conn *protocol.Conn }
 
-// said is what a warm process or a copy says.
+// said is a message of a warm process or a copy.
 type said struct {
 	Type string `json:"type"`
 	// Step and Problem are what failed and why.
@@ -99,7 +99,7 @@ func (l *line) hear(ctx context.Context) (*said, error) {
 	return s, nil
 }
 
-// refusal is what a process says when it could not do what it was asked to. The line
+// refusal is the answer of a process that could not do what it was asked to. The line
 // can be used on.
 type refusal struct{ error }
 

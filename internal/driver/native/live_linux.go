@@ -39,7 +39,7 @@ func (c *Cell) noFreezer(no *cgroup.UnsupportedError) error {
 // Thaw lets the processes go on.
 func (c *Cell) Thaw() error { return c.limits.group.Thaw() }
 
-// Usage is what the cell's processes have used so far.
+// Usage returns what the cell's processes have used so far.
 func (c *Cell) Usage() driver.Usage { return c.limits.usage() }
 
 // Terminate asks every process of the cell but the first to end, with SIGTERM,

@@ -70,7 +70,7 @@ func (c *Cell) tell(r protocol.Report) {
 			failed = errors.New(r.Text)
 		}
 		var out driver.Outcome
-		settle(&out, true, true, unix.WaitStatus(r.Status))
+		out.Settle(true, true, unix.WaitStatus(r.Status))
 		c.packages.Ended(args, out.Code, failed)
 		return
 	}

@@ -7,25 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 )
 
 // ErrRoots is returned for a file of extra roots that holds no certificate.
 var ErrRoots = errors.New("holds no certificate in PEM form")
-
-// ClientCertificateError is the error for an upstream that requires a client
-// certificate. The proxy has none; with `tls: skip` the program in the cell can
-// send its own.
-type ClientCertificateError struct {
-	Host string
-	Err  error
-}
-
-func (e *ClientCertificateError) Error() string {
-	return fmt.Sprintf("%s wants a client certificate: %v", e.Host, e.Err)
-}
-
-func (e *ClientCertificateError) Unwrap() error { return e.Err }
 
 // VerifyError is the error for an upstream whose certificate does not prove
 // that it is the host.
@@ -64,49 +49,35 @@ func UpstreamConfig(host string, roots *x509.CertPool, extra []byte) (*tls.Confi
 }
 
 // Handshake starts TLS on a connection to an upstream, with settings of
-// UpstreamConfig. The error is a VerifyError or a ClientCertificateError where
-// one applies. After an error the connection must be closed.
+// UpstreamConfig. The error is a VerifyError where the certificate is the reason. After
+// an error the connection must be closed.
 //
 // Some upstreams, such as Kubernetes, request a client certificate but do not
-// require it: Handshake sends none. With TLS 1.3, an upstream that requires one
-// fails only after the handshake: see WantsClientCertificate.
-func Handshake(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
-	var asked atomic.Bool
+// require it: Handshake calls requested, and sends none. With TLS 1.3, an upstream that
+// requires one fails only after the handshake: see WantsClientCertificate.
+func Handshake(ctx context.Context, raw net.Conn, config *tls.Config, requested func()) (*tls.Conn, error) {
 	config = config.Clone()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		asked.Store(true)
+		requested()
 		return &tls.Certificate{}, nil
 	}
 	conn := tls.Client(raw, config)
 	err := conn.HandshakeContext(ctx)
-	if err == nil {
-		return conn, nil
-	}
 	var verify *tls.CertificateVerificationError
 	switch {
+	case err == nil:
+		return conn, nil
 	case errors.As(err, &verify):
 		return nil, &VerifyError{Host: config.ServerName, Err: verify.Err}
-	case asked.Load() && fromPeer(err) || WantsClientCertificate(err):
-		return nil, &ClientCertificateError{Host: config.ServerName, Err: err}
 	}
-	return nil, fmt.Errorf("start TLS with %s: %w", config.ServerName, err)
+	return nil, fmt.Errorf("start TLS: %w", err)
 }
 
-// WantsClientCertificate reports whether an error is the upstream's alert that
-// it requires a client certificate. The error may be wrapped, and may come
-// later than the handshake.
+// WantsClientCertificate reports whether an error is the upstream's alert of TLS 1.3
+// that it requires a client certificate. The error may be wrapped, and may come later
+// than the handshake.
 func WantsClientCertificate(err error) bool {
-	var own *ClientCertificateError
-	if errors.As(err, &own) {
-		return true
-	}
 	var op *net.OpError
 	// The alert's type is not exported; compare the text of crypto/tls.
-	return errors.As(err, &op) && fromPeer(err) && op.Err != nil && op.Err.Error() == "tls: certificate required"
-}
-
-// fromPeer reports whether an error is an alert that the other side sent.
-func fromPeer(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
+	return errors.As(err, &op) && op.Op == "remote error" && op.Err != nil && op.Err.Error() == "tls: certificate required"
 }

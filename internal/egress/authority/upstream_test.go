@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/egress/authority"
@@ -61,6 +62,7 @@ func TestUpstream(t *testing.T) {
 		of           string
 		change       func(*tls.Config)
 		verify, mtls bool
+		alert        bool // the error is known by itself
 	}{
 		{name: "good", host: "a.example", of: "a.example", roots: pool(t, a.PEM())},
 		{name: "an address", host: "127.0.0.1", of: "127.0.0.1", roots: pool(t, a.PEM())},
@@ -70,7 +72,7 @@ func TestUpstream(t *testing.T) {
 		{name: "the host's roots only", host: "a.example", of: "a.example", verify: true},
 		{name: "another name", host: "b.example", of: "a.example", roots: pool(t, a.PEM()), verify: true},
 		{name: "client certificate, optional", host: "a.example", of: "a.example", roots: pool(t, a.PEM()), change: mutual(tls.RequestClientCert, 0)},
-		{name: "client certificate, 1.3", host: "a.example", of: "a.example", roots: pool(t, a.PEM()), change: mutual(tls.RequireAnyClientCert, 0), mtls: true},
+		{name: "client certificate, 1.3", host: "a.example", of: "a.example", roots: pool(t, a.PEM()), change: mutual(tls.RequireAnyClientCert, 0), mtls: true, alert: true},
 		{name: "client certificate, 1.2", host: "a.example", of: "a.example", roots: pool(t, a.PEM()), change: mutual(tls.RequireAnyClientCert, tls.VersionTLS12), mtls: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,13 +86,17 @@ func TestUpstream(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer raw.Close()
-			conn, err := authority.Handshake(t.Context(), raw, config)
+			var requested atomic.Bool
+			conn, err := authority.Handshake(t.Context(), raw, config, func() { requested.Store(true) })
 			if err == nil {
 				_, err = bufio.NewReader(conn).ReadString('\n')
 			}
 			var verify *authority.VerifyError
-			if errors.As(err, &verify) != c.verify || authority.WantsClientCertificate(err) != c.mtls || (err != nil) != (c.verify || c.mtls) {
+			if errors.As(err, &verify) != c.verify || authority.WantsClientCertificate(err) != c.alert || (err != nil) != (c.verify || c.mtls) {
 				t.Errorf("%v", err)
+			}
+			if requested.Load() != (c.change != nil) {
+				t.Errorf("a client certificate was requested: %v", requested.Load())
 			}
 			if c.verify && verify != nil && verify.Host != c.host {
 				t.Errorf("the error is about %s", verify.Host)
@@ -123,7 +129,7 @@ func TestUpstreamOther(t *testing.T) {
 		_, _ = server.Write([]byte("HTTP/1.1 400 Bad Request\r\n"))
 		_ = server.Close()
 	}()
-	_, err = authority.Handshake(t.Context(), client, config)
+	_, err = authority.Handshake(t.Context(), client, config, func() {})
 	var verify *authority.VerifyError
 	if err == nil || errors.As(err, &verify) || authority.WantsClientCertificate(err) {
 		t.Errorf("not TLS: %v", err)

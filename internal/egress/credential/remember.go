@@ -6,7 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Known is what the programs of a cell know of a credential: no secret, but with the
+// Known is the part of a credential that the programs of a cell know: no secret, but with the
 // memory of the cell it must be understood again.
 type Known struct {
 	// Placeholders are all that were given to them, the present one last.

@@ -83,6 +83,8 @@ type entry struct {
 	// earlier are the placeholders of the credential in the cells whose memory this one
 	// began with.
 	earlier []string
+	// login is the login that the credential is a token of, or "".
+	login string
 
 	// mu guards what a renewed login changes.
 	mu    sync.RWMutex
@@ -219,7 +221,7 @@ func (s *Set) remember(old *Set) {
 func (e *entry) keep(before *entry) {
 	before.mu.RLock()
 	defer before.mu.RUnlock()
-	e.placeholder, e.earlier, e.leads = before.placeholder, before.earlier, slices.Clone(before.leads)
+	e.placeholder, e.earlier, e.leads, e.login = before.placeholder, before.earlier, slices.Clone(before.leads), before.login
 	if e.value == nil && before.value != nil {
 		e.value, e.kept = before.value.clone(), true
 	}
@@ -312,10 +314,17 @@ func (s *Set) check(to Target, part string, placeholder []byte) error {
 	switch e := s.find(placeholder); {
 	case e == nil:
 		return &MisuseError{Part: part}
-	case !e.covers(to):
+	case !e.covers(to) && !s.shows(e, to):
 		return &MisuseError{Credential: e.Name, Part: part, Clear: !to.Secure}
 	}
 	return nil
+}
+
+// shows reports whether a placeholder may stand in a request as it is: a token of a login
+// that another token of the login is sent to. A program may show its login's file to its
+// own service.
+func (s *Set) shows(e *entry, to Target) bool {
+	return e.login != "" && slices.ContainsFunc(s.entries, func(other *entry) bool { return other.login == e.login && other.covers(to) })
 }
 
 // use records which credentials one request uses.

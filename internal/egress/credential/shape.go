@@ -63,6 +63,16 @@ func (s *Set) Shape(placeholders map[string]string) error {
 	return nil
 }
 
+// Together says that credentials are the tokens of one login. It must be called before the
+// Set is used.
+func (s *Set) Together(login string, names []string) {
+	for _, name := range names {
+		if e := s.named(name); e != nil {
+			e.login = login
+		}
+	}
+}
+
 // withoutLead returns the text before a placeholder without the placeholder's lead.
 func (e *entry) withoutLead(before []byte) []byte {
 	e.mu.RLock()

@@ -185,3 +185,39 @@ func TestSourceInJSON(t *testing.T) {
 		t.Error("a file that others can read")
 	}
 }
+
+// TestLoginIsShown: a placeholder of a login may stand in a request to a place of another
+// token of the login. It is not replaced there, and may go nowhere else.
+func TestLoginIsShown(t *testing.T) {
+	t.Parallel()
+	set, a, b := two(t, false)
+	send := func(set *credential.Set, host, body string) (string, error) {
+		req := request(t, "POST", "https://"+host+"/v1/x", body, "X-Shown", body)
+		if _, err := set.Apply(t.Context(), req, target(host, "/v1/x"), nil, signTime); err != nil {
+			return "", err
+		}
+		if got := req.Header.Get("X-Shown"); got != body {
+			t.Errorf("the header of %s became %q", host, got)
+		}
+		return readBody(t, req)
+	}
+	if _, err := send(set, "b.example", a); err == nil {
+		t.Error("a placeholder went to the place of another credential")
+	}
+	set.Together("a login", []string{"a", "b", "unknown"})
+	next, err := set.Reload([]policy.Credential{
+		{Name: "a", Endpoints: at(t, "a.example", "/**"), ExposeAs: "A_TOKEN"},
+		{Name: "b", Endpoints: at(t, "b.example", "/v1/**"), ExposeAs: "B_TOKEN"},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []*credential.Set{set, next} {
+		if got, err := send(set, "b.example", a); err != nil || got != a {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := send(set, "c.example", b); err == nil {
+			t.Error("a placeholder of a login went elsewhere")
+		}
+	}
+}

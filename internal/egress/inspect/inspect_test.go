@@ -7,15 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/forkcell/forkcell/internal/egress/inspect"
+	"github.com/forkcell/forkcell/internal/golden"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -65,37 +62,6 @@ func describe(t *testing.T, f policy.Facts, err error) []byte {
 	return b.Bytes()
 }
 
-func golden(t *testing.T, name string, f func(t *testing.T, data []byte) []byte) {
-	t.Helper()
-	file := "testdata/" + name + ".txtar"
-	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, f := range a.Files {
-		want[f.Name] = string(f.Data)
-	}
-	out := &txtar.Archive{Comment: a.Comment}
-	for _, in := range a.Files {
-		if strings.HasSuffix(in.Name, ".want") {
-			continue
-		}
-		t.Run(in.Name, func(t *testing.T) {
-			got := f(t, in.Data)
-			out.Files = append(out.Files, in, txtar.File{Name: in.Name + ".want", Data: got})
-			if d := cmp.Diff(want[in.Name+".want"], string(got)); d != "" && !*update {
-				t.Error(d)
-			}
-		})
-	}
-	if *update && !t.Failed() {
-		if err := os.WriteFile(file, txtar.Format(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]policy.Protocol{
@@ -103,7 +69,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, name, func(t *testing.T, data []byte) []byte {
+			golden.Archive(t, *update, name, func(t *testing.T, data []byte) []byte {
 				r := request(t, data)
 				res, err := inspect.HTTP(p, r)
 				if err == nil && res.Facts.Protocol != p {
@@ -120,7 +86,7 @@ func TestGolden(t *testing.T) {
 
 func TestMessageGolden(t *testing.T) {
 	t.Parallel()
-	golden(t, "message", func(t *testing.T, data []byte) []byte {
+	golden.Archive(t, *update, "message", func(t *testing.T, data []byte) []byte {
 		f, err := inspect.GraphQLMessage(data, maxBody)
 		return describe(t, f, err)
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -18,9 +19,9 @@ import (
 // are then only in its answer.
 const maxExchange = time.Minute
 
-// exchange renews the login at its service. Of the cell's request only the client's id
-// is sent, beside the tokens of the host.
-func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, client string, send Send) (*Answer, error) {
+// exchange renews the login at its service. Of the cell's request only the fields that
+// the adapter names are sent, beside the tokens of the host.
+func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, passed map[string]string, send Send) (*Answer, error) {
 	if err := file.writable(); err != nil {
 		// Else the service would replace the tokens, and the new ones would be lost.
 		return nil, r.refused("", "the login of the host cannot be written back: %s", err)
@@ -28,18 +29,16 @@ func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, clie
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxExchange)
 	defer cancel()
 	var used []string
-	fields := map[string]any{"grant_type": grantType}
-	if client != "" {
-		fields["client_id"] = client
-	}
+	fields := maps.Clone(passed)
+	fields["grant_type"] = grantType
 	for key, place := range r.endpoint.Request {
 		t, _ := r.token(place)
 		used = append(used, t.Credential)
 		fields[key] = old[place].text
 	}
 	slices.Sort(used)
-	sent := encode(fields)
-	status, body, err := send(ctx, sent)
+	media, sent := bodyOf(fields, r.endpoint.Form)
+	status, body, err := send(ctx, media, sent)
 	clear(sent)
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func TestCallerGoes(t *testing.T) {
 	in := s.session()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := login.Logins{List: []api.Login{s.login}, Now: func() time.Time { return now }}
-	_, err := l.Renew(ctx, in.set, endpoint, []byte(body(in.refresh)), func(ctx context.Context, _ []byte) (int, []byte, error) {
+	_, err := l.Renew(ctx, in.set, endpoint, []byte(body(in.refresh)), func(ctx context.Context, _ string, _ []byte) (int, []byte, error) {
 		cancel()
 		status, text := s.answer("sk-ant-REAL-refresh-1")
 		return status, []byte(text), ctx.Err()

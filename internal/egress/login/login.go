@@ -37,11 +37,11 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Send sends a body to the token endpoint, and returns the status and the body of the
-// answer.
-type Send func(ctx context.Context, body []byte) (status int, answer []byte, err error)
+// Send sends a body of a media type to the token endpoint, and returns the status and
+// the body of the answer.
+type Send func(ctx context.Context, media string, body []byte) (status int, answer []byte, err error)
 
-// Answer is what the cell gets.
+// Answer is the answer that the cell gets.
 type Answer struct {
 	Status int
 	Body   []byte
@@ -91,7 +91,7 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 	if l.Now != nil {
 		r.now = l.Now
 	}
-	client, err := r.checkRequest(body)
+	passed, err := r.checkRequest(body)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 		return nil, r.refused("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
 			"the login %s can be renewed only on the host: writing it back is not acknowledged", login.Key)
 	}
-	return r.exchange(ctx, file, tokens, client, send)
+	return r.exchange(ctx, file, tokens, passed, send)
 }
 
 // renewal is one renewal of a login.
@@ -141,21 +141,27 @@ func (r *renewal) token(place string) (api.LoginToken, bool) {
 const grantType = "refresh_token"
 
 // checkRequest accepts only a body that renews with the placeholders of the login, and
-// returns the id of the client in it.
-func (r *renewal) checkRequest(body []byte) (client string, err error) {
-	found, err := locate(body)
+// returns the fields of it that are sent to the service.
+func (r *renewal) checkRequest(body []byte) (passed map[string]string, err error) {
+	found, err := fieldsOf(body, r.endpoint.Form)
 	if err != nil {
-		return "", r.refused("", "the request to renew the login %s is not a JSON object: %s", r.login.Key, err)
+		return nil, r.refused("", "the request to renew the login %s %s", r.login.Key, err)
 	}
-	holds := found["grant_type"].text == grantType
+	holds := found["grant_type"] == grantType
 	for key, place := range r.endpoint.Request {
 		t, _ := r.token(place)
-		holds = holds && r.set.Holds(t.Credential, found[key].text)
+		holds = holds && r.set.Holds(t.Credential, found[key])
 	}
 	if !holds {
-		return "", r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
+		return nil, r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
 	}
-	return found["client_id"].text, nil
+	passed = map[string]string{}
+	for _, key := range append([]string{"client_id"}, r.endpoint.Passed...) {
+		if text := found[key]; text != "" {
+			passed[key] = text
+		}
+	}
+	return passed, nil
 }
 
 // read returns the values of the host's file, by place.

@@ -125,17 +125,30 @@ func (s *service) renew(in session, body string) (*login.Answer, error) {
 	if !l.Covers(endpoint) {
 		s.t.Fatal("not covered")
 	}
-	return l.Renew(context.Background(), in.set, endpoint, []byte(body), func(_ context.Context, sent []byte) (int, []byte, error) {
+	return l.Renew(context.Background(), in.set, endpoint, []byte(body), func(_ context.Context, media string, sent []byte) (int, []byte, error) {
 		s.asked.Add(1)
-		var r struct {
-			Refresh string `json:"refresh_token"`
-		}
-		if err := json.Unmarshal(sent, &r); err != nil || string(sent) != `{"client_id":"app","grant_type":"refresh_token","refresh_token":"`+r.Refresh+`"}` {
-			s.t.Errorf("sent %s", sent)
-		}
-		status, text := s.answer(r.Refresh)
+		refresh := s.sent(media, sent)
+		status, text := s.answer(refresh)
 		return status, []byte(text), nil
 	})
+}
+
+// sent checks what the service is sent, and returns the token in it.
+func (s *service) sent(media string, body []byte) (refresh string) {
+	if s.login.Refresh[0].Form {
+		before, refresh, ok := strings.Cut(string(body), "&refresh_token=")
+		if !ok || before != "client_id=app&client_secret=a+%26b&grant_type=refresh_token" || media != "application/x-www-form-urlencoded" {
+			s.t.Errorf("sent %s %s", media, body)
+		}
+		return refresh
+	}
+	var r struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal(body, &r); err != nil || string(body) != `{"client_id":"app","grant_type":"refresh_token","refresh_token":"`+r.Refresh+`"}` || media != "application/json" {
+		s.t.Errorf("sent %s %s", media, body)
+	}
+	return r.Refresh
 }
 
 func body(placeholder string) string {
@@ -277,6 +290,46 @@ func TestHostRenewed(t *testing.T) {
 	}
 }
 
+// TestForm renews a login whose token endpoint takes a form, with a field of the program
+// besides its id.
+func TestForm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body    string // after the token
+		refused string
+	}{
+		"renewed":       {"&client_secret=a+%26b&scope=other&access_token=mine", ""},
+		"a key twice":   {"&client_secret=a+%26b&refresh_token=mine", "a key is there twice"},
+		"an escape":     {"&client_secret=%zz", "is not a form"},
+		"a semicolon":   {";client_secret=a", "is not a form"},
+		"another grant": {"x", "does not renew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, true)
+			s.login.Refresh[0].Form, s.login.Refresh[0].Passed = true, []string{"client_secret"}
+			in := s.session()
+			got, err := s.renew(in, "grant_type=refresh_token&client_id=app&refresh_token="+in.refresh+c.body)
+			if c.refused != "" {
+				var refused *login.RefusedError
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.refused) || s.asked.Load() != 0 {
+					t.Errorf("%+v, %v, asked %d times; want a refusal with %q", got, err, s.asked.Load(), c.refused)
+				}
+				return
+			}
+			if err != nil || got.Problem != "" || !in.set.Same("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") || !strings.Contains(s.host(), `"sk-ant-REAL-refresh-2"`) {
+				t.Errorf("%+v, %v; the host has %s", got, err, s.host())
+			}
+		})
+	}
+	s := newService(t, true)
+	s.login.Refresh[0].Form = true
+	in := s.session()
+	if _, err := s.renew(in, body(in.refresh)); err == nil || s.asked.Load() != 0 {
+		t.Errorf("JSON was taken for a form: %v", err)
+	}
+}
+
 func TestServiceRefuses(t *testing.T) {
 	t.Parallel()
 	s := newService(t, true)
@@ -329,7 +382,7 @@ func TestWaits(t *testing.T) {
 	first, second := s.session(), s.session()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := login.Logins{List: []api.Login{s.login}, Now: func() time.Time { return now }}
-	_, err := l.Renew(t.Context(), first.set, endpoint, []byte(body(first.refresh)), func(context.Context, []byte) (int, []byte, error) {
+	_, err := l.Renew(t.Context(), first.set, endpoint, []byte(body(first.refresh)), func(context.Context, string, []byte) (int, []byte, error) {
 		cancel()
 		_, err := l.Renew(ctx, second.set, endpoint, []byte(body(second.refresh)), nil)
 		return 0, nil, fmt.Errorf("the second: %w", err)

@@ -129,8 +129,8 @@ func (w *walker) skip(depth int) error {
 	return nil
 }
 
-// scopes returns the texts of a list in a JSON document, with blanks between them; ""
-// if there is none.
+// scopes returns a text of a JSON document, or the texts of a list with blanks between
+// them; "" if there is neither.
 func scopes(text []byte, place string) string {
 	var at any
 	if json.Unmarshal(text, &at) != nil {
@@ -139,6 +139,9 @@ func scopes(text []byte, place string) string {
 	for key := range strings.SplitSeq(place, ".") {
 		object, _ := at.(map[string]any)
 		at = object[key]
+	}
+	if s, ok := at.(string); ok {
+		return s
 	}
 	var out []string
 	list, _ := at.([]any)

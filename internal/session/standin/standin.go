@@ -24,7 +24,7 @@ type Step struct {
 	File, Content, Command string
 }
 
-// Request is what the service was sent.
+// Request is a request that the service received.
 type Request struct {
 	Host, Method, Path string
 	Header             http.Header
@@ -84,6 +84,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.anthropic(w, q)
 	case strings.HasSuffix(r.URL.Path, "/v1/responses") && r.Method == http.MethodPost:
 		s.responses(w, q)
+	case s.google(w, r, q, body):
+	case s.chatgpt(w, r, body):
 	case strings.Contains(r.URL.Path, "enerateContent"):
 		s.gemini(w, q, strings.Contains(r.URL.Path, ":stream"))
 	case s.copilot(w, r, q):

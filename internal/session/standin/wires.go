@@ -84,6 +84,16 @@ func (s *Service) anthropic(w http.ResponseWriter, q map[string]any) {
 
 // gemini answers generateContent and streamGenerateContent.
 func (s *Service) gemini(w http.ResponseWriter, q map[string]any, streamed bool) {
+	doc := s.candidate(q, streamed)
+	if !streamed {
+		answer(w, doc)
+		return
+	}
+	stream(w, false, doc)
+}
+
+// candidate returns gemini's next answer.
+func (s *Service) candidate(q map[string]any, streamed bool) map[string]any {
 	name, args, ok := s.step(has(q["contents"], "functionResponse"), tools(q["tools"]))
 	part := map[string]any{"text": Done}
 	if ok {
@@ -92,15 +102,10 @@ func (s *Service) gemini(w http.ResponseWriter, q map[string]any, streamed bool)
 	if !streamed {
 		part = map[string]any{"text": `{"reasoning":"short","model_choice":"flash","complexity_score":1,"complexity_reasoning":"short"}`}
 	}
-	doc := map[string]any{
+	return map[string]any{
 		"candidates":    []any{map[string]any{"content": map[string]any{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0}},
 		"usageMetadata": map[string]any{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
 	}
-	if !streamed {
-		answer(w, doc)
-		return
-	}
-	stream(w, false, doc)
 }
 
 // responses answers POST /v1/responses. The agent's tools are called from JavaScript,

@@ -52,6 +52,40 @@ def test_directory(elsewhere: tuple[str, str], project: Path) -> None:
         assert e.value.code == "conflict" and e.value.details
         assert len(cell.refresh(on_conflict="theirs").changed) == 1
         assert fc.cells.create(project).name
+        with pytest.raises(ForkcellError, match="polcy is no setting"):
+            fc.cells.create(project, polcy="offline")  # type: ignore[call-arg]
+
+
+def test_race_of_a_directory(elsewhere: tuple[str, str], project: Path) -> None:
+    url, token = elsewhere
+    with Forkcell(url, token=token, binary=daemon_program()) as fc:
+        cell = fc.cells.create(project)
+        for told in (None, lambda a: None):
+            race = cell.race(["false", "echo two > hello.txt"], accept=True, apply=True, on_attempt=told)
+            assert race.result.applied is not None and (project / "hello.txt").read_text() == "two\n"
+            with pytest.raises(ForkcellError, match="if_match"):
+                cell.undo(if_match=1)
+            cell.undo()
+            assert race.winner is not None
+            cell.restore(run=race.winner.run_id)
+        assert (project / "hello.txt").read_text() == "hello\n"
+        with pytest.raises(ForkcellError) as e:
+            cell.race("true", n=1, apply=True)
+        assert e.value.code == "usage"
+
+
+def test_nothing_is_decided_without_the_program(elsewhere: tuple[str, str], project: Path) -> None:
+    url, token = elsewhere
+    with Forkcell(url, token=token, binary=daemon_program()) as fc:
+        cell = fc.cells.create(project)
+        run = cell.run("echo two > hello.txt")
+        with pytest.raises(ForkcellError) as e:
+            cell.accept(apply=True, if_match=1)
+        assert e.value.code == "changed"
+        with Forkcell(url, token=token, binary="/nonexistent") as other, pytest.raises(ForkcellError) as e:
+            other.cells.named(cell.name).accept(apply=True)
+        assert e.value.code == "no_local_binary"
+        assert fc.runs.get(run.run_id).decision == "pending"
 
 
 @pytest.mark.anyio

@@ -57,6 +57,25 @@ def test_terminal(live: Cell) -> None:
     assert (e.value.code, e.value.status) == ("not_found", 404)
 
 
+def test_attached(live: Cell) -> None:
+    with live.open_exec("echo ready; exec sleep 1000", attached=True) as s:
+        wait_for(s, b"ready")
+    while any("sleep" in p.args for p in live.processes()):
+        pass
+
+
+def test_keyboard(live: Cell) -> None:
+    with live.open_exec("while read x; do echo \"got $x\"; done", tty=True) as s:
+        with live.attach(s.id, keyboard="share") as first, live.attach(s.id, keyboard="share") as second:
+            second.write("watched\n")
+            first.write("typed\n")
+            wait_for(first, b"got typed")
+            with live.attach(s.id, keyboard="take") as third:
+                third.write("taken\n")
+                wait_for(third, b"got taken")
+        s.close_input()
+
+
 def wait_for(socket: object, text: bytes) -> None:
     found = b""
     for _, part in iter(socket):  # type: ignore[call-overload]

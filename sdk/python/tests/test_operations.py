@@ -21,6 +21,7 @@ LEFT_OUT = {
     "checkAgent": "it succeeds only with an agent on the host; its error is looked at",
     "runSocket": "the command line uses it for terminals; run takes input too",
     "getAccepted": "the command line uses it to write back",
+    "reportPublication": "the command line uses it after it has published",
     "planRun": "the command line uses it for dry runs",
     "forwardPort": "the command line uses it; ports answer with HTTP",
     "copyFiles": "the command line uses it for cp",

@@ -44,6 +44,14 @@ def test_failure_is_a_result(fc: Forkcell, project: Path) -> None:
     with pytest.raises(ForkcellError) as e:
         cell.run("true", timeout="soon")
     assert (e.value.code, e.value.status) == ("usage", 400)
+    with pytest.raises(ForkcellError, match="body.timeout"):
+        cell.run("true", timeout=5)  # type: ignore[arg-type]
+
+
+def test_leaving_a_cell_keeps_the_error(daemon: str, project: Path) -> None:
+    with Forkcell(daemon) as fc, pytest.raises(ZeroDivisionError), fc.cells.create(project, name="error") as cell:
+        cell.name = "no name"  # it cannot be stopped
+        raise ZeroDivisionError
 
 
 def test_live(fc: Forkcell, project: Path) -> None:

@@ -18,12 +18,15 @@ interface Ended {
   stderr: string;
 }
 
-// The fields of a new cell that are flags of the same name.
+// The fields of a new cell that are flags of the same name, and those that are sent in another form.
 const settings = ["backend", "runtime", "mount_at", "exclude", "ttl", "idle_timeout", "on_timeout"];
+const others = ["name", "labels", "policy"];
 
 /** Makes a cell from a directory of this machine. */
 export async function createBy<T>(binary: Binary, directory: string, body: Record<string, unknown>, signal?: AbortSignal): Promise<T> {
   needNode(binary);
+  const unknown = Object.keys(body).find((key) => body[key] !== undefined && ![...settings, ...others].includes(key));
+  if (unknown) throw new ForkcellError("usage", { message: `${unknown} is no setting of a directory that is sent to ${binary.address.name}` });
   const { resolve } = await import("node:path");
   const labels = Object.entries((body["labels"] ?? {}) as Record<string, string>).map(([key, value]) => `--label=${key}=${value}`);
   const own = flags(Object.fromEntries(settings.filter((name) => name in body).map((name) => [name, body[name]])));
@@ -36,7 +39,7 @@ export async function createBy<T>(binary: Binary, directory: string, body: Recor
   });
 }
 
-/** Carries out accept, apply, undo or refresh with the directory of a cell. */
+/** Carries out apply, undo or refresh with the directory of a cell. */
 export async function moveBy<T>(binary: Binary, verb: string, cell: string, body: Record<string, unknown>, signal?: AbortSignal): Promise<T> {
   needNode(binary);
   const words = verb === "undo" ? ["apply", cell, "--undo"] : [verb, cell];
@@ -87,6 +90,17 @@ async function start(binary: Binary, args: string[], signal?: AbortSignal): Prom
       resolve(ended);
     });
   });
+}
+
+/** Throws unless the program can be started. */
+export async function needBinary(binary: Binary): Promise<void> {
+  needNode(binary);
+  const { access, constants } = await import("node:fs/promises");
+  const { delimiter, join } = await import("node:path");
+  const named = binary.path.includes("/");
+  const paths = named ? [binary.path] : (process.env["PATH"] ?? "").split(delimiter).map((dir) => join(dir, binary.path));
+  const found = await Promise.allSettled(paths.map((path) => access(path, constants.X_OK)));
+  if (!found.some(({ status }) => status === "fulfilled")) throw missing(binary);
 }
 
 function needNode(binary: Binary): void {

@@ -1,4 +1,4 @@
-import { moveBy } from "./binary.js";
+import { moveBy, needBinary } from "./binary.js";
 import { argv, change, get, post, withQuery, type Call, type CallOptions, type ChangeOptions } from "./call.js";
 import { Branch } from "./branch.js";
 import { Diff } from "./diff.js";
@@ -119,18 +119,24 @@ export class Cell {
    */
   async race(commands: string | Code | readonly (Command | Code)[], request: t.RaceOptions & RaceCallbacks & ChangeOptions = {}): Promise<Race> {
     const { judge, onAttempt, onJudged, signal, idempotencyKey, ifMatch, ...options } = request;
-    const body: Record<string, unknown> = { ...snake(options), cell: this.name };
+    const here = options.apply === true && options.accept === true && (await this.#isSent(request));
+    const body: Record<string, unknown> = { ...snake(options), ...(here && { apply: false }), cell: this.name };
     if (judge) body["judge"] = argv(judge);
     if (commands instanceof Array) body["attempts"] = commands.map(attempt);
     else Object.assign(body, attempt(commands as string | Code));
     const call = change("POST", "/v1/race", body, request);
-    if (!onAttempt && !onJudged) return new Race(this.#transport, await this.#transport.send(call));
-    const result = await this.#transport.follow<t.RaceResult>(call, ({ name, data }) => {
+    const result = await this.#race(call, request);
+    if (here && result.winner) result.applied = await this.apply({}, signal ? { signal } : {});
+    return new Race(this.#transport, result);
+  }
+
+  #race(call: Call, { onAttempt, onJudged }: RaceCallbacks): Promise<t.RaceResult> {
+    if (!onAttempt && !onJudged) return this.#transport.send(call);
+    return this.#transport.follow(call, ({ name, data }) => {
       const calls = name === "attempt" ? onAttempt : name === "judged" ? onJudged : undefined;
       calls?.(attemptOf(this.#transport, camel(JSON.parse(data)) as t.RaceAttempt));
       return name === "result" ? JSON.parse(data) : undefined;
     });
-    return new Race(this.#transport, result);
   }
 
   /**
@@ -177,8 +183,11 @@ export class Cell {
   }
 
   /** Accepts a run; without one, the newest that is undecided. */
-  accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
-    return this.#moveFiles("accept", request.apply === true, request, options);
+  async accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
+    const here = request.apply === true && (await this.#isSent(options));
+    const result = await this.#move<t.AcceptResult>("/accept", { ...request, apply: request.apply === true && !here }, options);
+    if (here) result.applied = await this.apply({}, options.signal ? { signal: options.signal } : {});
+    return result;
   }
 
   /** Rejects a run, and goes back to the state before it. */
@@ -262,19 +271,24 @@ export class Cell {
 
   /**
    * Executes a command in a live cell with its input and output in a socket. Aborting the
-   * signal closes the socket: the command goes on, and `attach` joins it.
+   * signal closes the socket: the command goes on, unless it is `attached`, and `attach`
+   * joins it.
    */
   openExec(command: Command, request: t.OpenExec & CallOptions = {}): Promise<ExecSocket> {
-    const { env = {}, workdir, timeout, tty, cols, rows, signal } = request;
+    const { env = {}, workdir, timeout, tty, cols, rows, attached, signal } = request;
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    const query = { command: argv(command), env: variables, workdir, timeout, tty: tty ? "true" : undefined };
+    const query = { command: argv(command), env: variables, workdir, timeout, tty: tty ? "true" : undefined, attached: attached ? "true" : undefined };
     const size = { cols: cols?.toString(), rows: rows?.toString() };
     return ExecSocket.open(this.#transport, withQuery(this.#path("/exec"), { ...query, ...size }), signal);
   }
 
-  /** Joins a command that `openExec` began, by its id: the last 256 KiB of its output, and what comes. */
-  attach(exec: string, request: { cols?: number; rows?: number } & CallOptions = {}): Promise<ExecSocket> {
-    const size = { cols: request.cols?.toString(), rows: request.rows?.toString() };
+  /**
+   * Joins a command that `openExec` began, by its id: the last 256 KiB of its output, and
+   * what comes. Of the clients that share the keyboard the first one types, and one that
+   * takes it becomes the first. Without `keyboard` the client always types.
+   */
+  attach(exec: string, request: { cols?: number; rows?: number; keyboard?: "share" | "take" } & CallOptions = {}): Promise<ExecSocket> {
+    const size = { cols: request.cols?.toString(), rows: request.rows?.toString(), keyboard: request.keyboard };
     return ExecSocket.open(this.#transport, withQuery(this.#path(`/exec/${encodeURIComponent(exec)}`), size), request.signal);
   }
 
@@ -305,14 +319,21 @@ export class Cell {
     return this.#transport.send(post(this.#path(below), request && snake(request), options));
   }
 
-  /** Reports whether the cell's files were sent to a daemon elsewhere. */
-  async #isSent(options: CallOptions): Promise<boolean> {
-    return this.#transport.address.socket === undefined && (await this.status(options)).source.startsWith("upload:");
+  /** Reports whether the cell's files were sent to a daemon elsewhere, so that the program here writes them. */
+  async #isSent({ signal }: CallOptions): Promise<boolean> {
+    if (this.#transport.address.socket !== undefined) return false;
+    const status = await this.status(signal ? { signal } : {});
+    if (!status.source.startsWith("upload:")) return false;
+    await needBinary(await this.#transport.binary());
+    return true;
   }
 
   /** Carries out a verb that may use files: by the program of this machine if the cell's files were sent to a daemon elsewhere. */
   async #moveFiles<T>(verb: string, files: boolean, request: object, options: ChangeOptions): Promise<T> {
     if (files && (await this.#isSent(options))) {
+      if (options.ifMatch !== undefined) {
+        throw new ForkcellError("usage", { message: `ifMatch is not possible where files are sent to ${this.#transport.address.name}` });
+      }
       return moveBy(await this.#transport.binary(), verb, this.#name, snake(request), options.signal);
     }
     return this.#move(`/${verb}`, request, options);

@@ -22,7 +22,7 @@ export class ForkcellError extends Error {
   readonly requestId: string;
 
   constructor(code: string, parts: ErrorParts = {}) {
-    super((parts.message || code) + (parts.hint ? ` (${parts.hint})` : ""), { cause: parts.cause });
+    super(textOf(parts, code), { cause: parts.cause });
     this.name = "ForkcellError";
     this.code = code;
     this.status = parts.status ?? 0;
@@ -48,4 +48,14 @@ export class ForkcellError extends Error {
       status, hint: p.hint ?? "", message: p.detail ?? "", details: p.details ?? [], requestId: p.instance ?? "",
     });
   }
+}
+
+// How many details the text of an error has.
+const shown = 5;
+
+function textOf({ message, hint, details = [] }: ErrorParts, code: string): string {
+  const list = details.slice(0, shown);
+  if (details.length > shown) list.push(`and ${details.length - shown} more`);
+  const what = [message || code, ...(list.length > 0 ? [list.join("; ")] : [])].join(": ");
+  return hint ? `${what} (${hint})` : what;
 }

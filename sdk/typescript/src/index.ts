@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The client of a Forkcell daemon.
 //
 //   import { Forkcell } from "@forkcell/sdk";

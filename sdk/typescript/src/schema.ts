@@ -664,6 +664,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cells/{cell}/publications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Record what the caller has published on its own machine */
+        post: operations["reportPublication"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/refresh": {
         parameters: {
             query?: never;
@@ -1570,6 +1587,7 @@ export interface components {
             checkpoint_id: string;
             contains: string[];
             origins: string[];
+            receipts: components["schemas"]["PublishedReceipt"][];
             root: string;
             sources: string[];
             undecided: string;
@@ -2140,6 +2158,7 @@ export interface components {
         DoctorCheck: {
             controls: components["schemas"]["Check"][];
         };
+        Empty: Record<string, never>;
         EvalBody: {
             /** @description The code, in the language of the warm interpreter. */
             code: string;
@@ -2610,6 +2629,30 @@ export interface components {
             state: string;
             /** Format: int64 */
             uid: number;
+        };
+        PublicationBody: {
+            /** @description The branch that it begins at. */
+            base: string;
+            /** @description The commit of the base. */
+            base_commit: string;
+            /** @description The new branch. */
+            branch: string;
+            /** @description The accepted state that was published. */
+            checkpoint_id: string;
+            /** @description The new commit. */
+            commit: string;
+            /** @description Names the publication. */
+            publish_id: string;
+            /** @description The URL of the pull request. */
+            pull_request?: string;
+            /** @description The URL that it was pushed to. */
+            pushed_to?: string;
+            /** @description The repository, as a path on the caller's machine. */
+            repository: string;
+            /** @description The kind of its signature: ssh, gpg or off. */
+            signed: string;
+            /** @description What is missing of the publication. */
+            state?: string;
         };
         PublishBody: {
             /** @description The branch to start from. */
@@ -5414,6 +5457,8 @@ export interface operations {
     getAccepted: {
         parameters: {
             query?: {
+                /** @description Also list the receipts of the work in the state, for a publication; needs decide. */
+                receipts?: boolean;
                 /** @description Roots of states; the answer says which of them the state contains. */
                 root?: string[];
             };
@@ -11128,6 +11173,171 @@ export interface operations {
             };
             /** @description Service Unavailable */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reportPublication: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag that the cell must have. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PublicationBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

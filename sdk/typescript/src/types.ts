@@ -75,6 +75,8 @@ export interface OpenExec {
   tty?: boolean;
   cols?: number;
   rows?: number;
+  /** Ends the command with the socket. */
+  attached?: boolean;
 }
 
 // Results.

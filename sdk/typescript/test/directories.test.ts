@@ -27,7 +27,18 @@ test("a directory is sent, and written back", async () => {
   await writeFile(join(project, "hello.txt"), "mine\n");
   await assert.rejects(cell.apply(), (e) => e instanceof ForkcellError && e.code === "conflict" && e.details.length === 1);
   assert.equal((await cell.refresh({ onConflict: "theirs" })).changed.length, 1);
+  await assert.rejects(cell.undo({}, { ifMatch: 1 }), /ifMatch is not possible/);
   assert.ok((await fc.cells.create({ source: project })).name);
+  await assert.rejects(fc.cells.create({ source: project, sole: true }), /sole is no setting/);
+  const raced = await fc.cells.create({ source: project });
+  const race = await raced.race(["false", "echo won > hello.txt"], { accept: true, apply: true, onAttempt: () => {} });
+  assert.deepEqual([race.result.applied?.written.length, await hello()], [1, "won\n"]);
+  const run = await raced.run("echo again > hello.txt");
+  const without = new Forkcell({ url: daemon.http, token, binary: "no-such-forkcell" });
+  await assert.rejects(without.cells.named(raced.name).accept({ apply: true }), { code: "no_local_binary" });
+  await assert.rejects(raced.accept({ apply: true }, { ifMatch: 1 }), { code: "changed" });
+  assert.equal((await fc.runs.get(run.runId)).decision, "pending");
+  await without.close();
   await fc.close();
   await admin.close();
   await daemon.stop();

@@ -46,11 +46,13 @@ const (
 	// milliseconds to wait. The answer is a Terminate with the same number: one byte, 1
 	// if all have ended.
 	Terminate
-	// Hold, of the host, asks the guest to say nothing until Release, and is answered
-	// with a Hold. A guest that is saved between the two has read whole frames only,
-	// and written whole ones.
+	// Hold, of the host, asks the guest to say nothing until Release or Renew, and is
+	// answered with a Hold. A guest that is saved between the two has read whole frames
+	// only, and written whole ones. Renew tells a restored guest that this host knows of
+	// no output that was sent before: every stream has its whole room.
 	Hold
 	Release
+	Renew
 	// Rest, of the host, asks for what a stream of a command that has ended holds, and
 	// for its end then, whoever has the stream open.
 	Rest

@@ -125,6 +125,35 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
+// TestRenew: a stream that is full goes on when the other side is another one. The piece
+// that waits to be written counts in the new room.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int)
+	first, _ := ends(t, func(f Frame) error {
+		sent <- len(f.Data)
+		return nil
+	})
+	sender := NewSender(first, 1, Out)
+	source, fill := io.Pipe()
+	defer fill.Close()
+	go sender.Copy(source)
+	go func() { _, _ = fill.Write(make([]byte, 2*Window)) }()
+	for left := Window; left > 0; {
+		left -= <-sent
+	}
+	sender.Renew()
+	for left := Window - piece; left > 0; { // the last piece may count as one that is being written
+		left -= <-sent
+	}
+	waiting := NewSender(first, 1, Out)
+	waiting.take(piece)
+	waiting.Renew()
+	if waiting.room != Window-piece {
+		t.Errorf("%d bytes of room", waiting.room)
+	}
+}
+
 // TestBrokenWriter: the other side is told, and what is under way is dropped.
 func TestBrokenWriter(t *testing.T) {
 	t.Parallel()

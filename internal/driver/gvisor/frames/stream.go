@@ -17,6 +17,7 @@ type Sender struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	room    int
+	writing int // how much of the room is for a piece that is being written
 	stopped bool
 }
 
@@ -42,6 +43,7 @@ func (s *Sender) Copy(from io.Reader) {
 			if s.conn.Write(Frame{Kind: Data, ID: s.id, Stream: s.stream, Data: buf[:n]}) != nil {
 				return // the other side is gone
 			}
+			s.written()
 		}
 		if err != nil {
 			// That it cannot be read any more is not news for the other side.
@@ -69,6 +71,23 @@ func (s *Sender) take(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room -= n
+	s.writing = n
+}
+
+func (s *Sender) written() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = 0
+}
+
+// Renew gives the stream its whole room: the other side is another one, which knows of
+// nothing that was sent. The connection is held meanwhile, so a piece that is being
+// written goes to the new side.
+func (s *Sender) Renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = Window - s.writing
+	s.changed.Broadcast()
 }
 
 // Taken makes room: the other side has used n bytes.

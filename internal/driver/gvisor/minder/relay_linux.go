@@ -165,7 +165,10 @@ func (r *relay) do(f frames.Frame) error {
 	case f.Kind == frames.Hold:
 		r.held = true
 		return r.host.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: f.ID})
-	case f.Kind == frames.Release && r.held:
+	case (f.Kind == frames.Release || f.Kind == frames.Renew) && r.held:
+		if f.Kind == frames.Renew {
+			r.renew()
+		}
 		r.held = false
 		return r.host.Resume(frames.Frame{})
 	case f.Kind == frames.Terminate:
@@ -176,6 +179,19 @@ func (r *relay) do(f frames.Frame) error {
 		return err
 	}
 	return r.stream(f)
+}
+
+// renew lets the output of commands go on which the host of a saved guest had no room for.
+func (r *relay) renew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.commands {
+		for _, s := range c.senders {
+			if s != nil {
+				s.Renew()
+			}
+		}
+	}
 }
 
 // stream does what is said about a stream. One of a command that has ended is not

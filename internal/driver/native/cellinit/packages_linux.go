@@ -16,7 +16,7 @@ import (
 )
 
 // broker executes package managers as the cell's root for commands that ask at a
-// socket, one after the other. The parent hears of each one before it is executed.
+// socket, one after the other. The parent gets a report of each one before it is executed.
 //
 // It is no boundary between the sandbox user and the cell's root: a package manager
 // runs the code of its packages, and options make it run any other. The cell's root is
@@ -49,7 +49,7 @@ func (b *broker) serve() {
 	}
 }
 
-// handle serves one connection. Whoever connects is not trusted.
+// handle serves one connection. The program that connects is not trusted.
 func (b *broker) handle(fd int) {
 	conn, err := protocol.NewParentConn(fd)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	MountByPath       = "paths"
 )
 
-// maxOptions is what mount(2) takes: one page, with its final zero.
+// maxOptions is the longest text that mount(2) takes: one page, with its final zero.
 const maxOptions = 4095
 
 // overlayOptions are the ones that keep layers plain: every changed file is a

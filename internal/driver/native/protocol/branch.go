@@ -4,7 +4,7 @@ package protocol
 // first processes of a template's branches.
 const SpawnerName = "forkcell-spawner"
 
-// Mapped is what the parent says first: the users and groups of the process's
+// Mapped is the parent's first message: the users and groups of the process's
 // namespace are mapped, so that it can make files.
 type Mapped struct {
 	// Template means that the cell can be branched. The control socket of its
@@ -18,7 +18,7 @@ type Mapped struct {
 // JoinOrder are the namespaces that a process joins to be in a cell, in this order.
 func JoinOrder() []string { return []string{"user", "mnt", "net", "ipc", "uts", "cgroup", "pid"} }
 
-// Spawner is what the parent says to a spawner first.
+// Spawner is the parent's first message to a spawner.
 type Spawner struct{ ID Identity }
 
 // SpawnOrder starts a first process, whose control socket comes along; or it detaches

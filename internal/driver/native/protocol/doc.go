@@ -1,4 +1,4 @@
-// Package protocol is what a cell's first process and its parent say to each other.
+// Package protocol has the messages between a cell's first process and its parent.
 //
 // The parent sends a [Plan], with descriptors, and after it orders. The first process
 // answers with reports. How messages travel: see wire.go and [Conn].

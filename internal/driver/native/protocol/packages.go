@@ -1,6 +1,6 @@
 package protocol
 
-// PackageCall is what a command of the cell asks the first process for: a package
+// PackageCall is a command's request to the first process: a package
 // manager by its name, with arguments. The three standard streams come along.
 type PackageCall struct {
 	Args, Env [][]byte

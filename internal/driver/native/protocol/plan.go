@@ -22,7 +22,7 @@ import (
 // Everything that comes from outside is bytes, not text: paths, arguments and
 // environments need not be UTF-8. How it travels: see wire.
 
-// Plan is what the init builds.
+// Plan describes the cell that the init builds.
 type Plan struct {
 	Hostname string
 	ID       Identity
@@ -118,7 +118,7 @@ type Mask struct {
 	Dir    bool
 }
 
-// Order is what the parent says after the plan.
+// Order is a message of the parent after the plan.
 type Order struct {
 	Exec *ExecOrder
 	Open *OpenOrder
@@ -167,7 +167,7 @@ const (
 	Ended   = "ended"
 )
 
-// Report is what the init says.
+// Report is a message of the init.
 type Report struct {
 	Kind string
 	// Exec is the number of the command that it is about; 0 is the cell.

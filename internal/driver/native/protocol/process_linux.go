@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 // first process.
 const InitName = "forkcell-init"
 
-// Namespaces are what every cell has of its own. The last one is made later, see
+// Namespaces returns those that every cell has for itself. The last is made later, see
 // ownCgroups.
 func Namespaces() (flags uint64, names []string) {
 	return unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// message is what goes over the control socket. Its fields are named once, for
+// message is one message on the control socket. Its fields are named once, for
 // both directions.
 type message interface {
 	fields(w *wire)

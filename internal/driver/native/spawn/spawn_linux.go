@@ -48,7 +48,7 @@ func (n *Config) MapOne(uid, gid int) {
 // allIDs maps the users of a root caller's cell to themselves.
 const allIDs = "0 0 65536\n"
 
-// Capabilities are what a first process that is not root in its namespace keeps
+// Capabilities returns those that a first process that is not root in its namespace keeps
 // across its own exec. The overlay works with those of its mounter for ever after, so they
 // include what copying up a file of any mode takes.
 func Capabilities() []uintptr {

@@ -20,8 +20,9 @@ from typing import Any
 from ._config import Address
 from ._errors import ForkcellError
 
-# The fields of a new cell that are flags of the same name.
+# The fields of a new cell that are flags of the same name, and those that are sent in another form.
 SETTINGS = ("backend", "runtime", "mount_at", "exclude", "ttl", "idle_timeout", "on_timeout")
+OTHERS = ("name", "labels", "policy")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Binary:
 
     def create(self, directory: str, options: Mapping[str, Any]) -> Any:
         """Make a cell from a directory of this machine."""
+        if unknown := [key for key, value in options.items() if value is not None and key not in SETTINGS + OTHERS]:
+            message = f"{unknown[0]} is no setting of a directory that is sent to {self.address}"
+            raise ForkcellError("usage", message=message)
         name = options.get("name") or f"cell-{secrets.token_hex(5)}"
         flags = [f"--from={directory}", *_flags({key: options[key] for key in SETTINGS if key in options})]
         flags += [f"--label={key}={value}" for key, value in (options.get("labels") or {}).items()]
@@ -48,12 +52,12 @@ class Binary:
             return self.run("init", name, *flags)
 
     def move(self, verb: str, cell: str, options: Mapping[str, Any]) -> Any:
-        """Carry out accept, apply, undo or refresh with the directory of a cell."""
+        """Carry out apply, undo or refresh with the directory of a cell."""
         words = {"undo": ["apply", "--undo"]}.get(verb, [verb])
         return self.run(words[0], cell, *words[1:], *_flags(options))
 
-    def run(self, *args: str) -> Any:
-        """Run a verb, and return its document."""
+    def find(self) -> str:
+        """Return the path of the program."""
         program = shutil.which(self.path)
         if program is None:
             raise ForkcellError(
@@ -61,6 +65,11 @@ class Binary:
                 message=f"the files of this machine are sent to {self.address} by the program {self.path}, which is not found",
                 hint="install it, or use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
             )
+        return program
+
+    def run(self, *args: str) -> Any:
+        """Run a verb, and return its document."""
+        program = self.find()
         command = [program, f"--url={self.address}", "--json", "--quiet"]
         if not self.token:
             return _result(program, subprocess.run([*command, *args], capture_output=True))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# How many details the text of an error has.
+SHOWN = 5
+
 
 class ForkcellError(Exception):
     """A failure that the daemon reports, or that the client finds before it sends anything.
@@ -32,7 +35,11 @@ class ForkcellError(Exception):
         self.request_id = request_id
 
     def __str__(self) -> str:
-        return f"{self.message or self.code} ({self.hint})" if self.hint else self.message or self.code
+        text = self.message or self.code
+        if self.details:
+            more = len(self.details) - SHOWN
+            text += ": " + "; ".join(self.details[:SHOWN] + ([f"and {more} more"] if more > 0 else []))
+        return f"{text} ({self.hint})" if self.hint else text
 
     def __repr__(self) -> str:
         return f"ForkcellError({self.code!r}, {self.status}, message={self.message!r}, hint={self.hint!r})"

@@ -272,6 +272,53 @@ class PauseBody(TypedDict):
     """
 
 
+class PublicationBody(TypedDict):
+    base: str
+    """
+    The branch that it begins at.
+    """
+    base_commit: str
+    """
+    The commit of the base.
+    """
+    branch: str
+    """
+    The new branch.
+    """
+    checkpoint_id: str
+    """
+    The accepted state that was published.
+    """
+    commit: str
+    """
+    The new commit.
+    """
+    publish_id: str
+    """
+    Names the publication.
+    """
+    pull_request: NotRequired[str]
+    """
+    The URL of the pull request.
+    """
+    pushed_to: NotRequired[str]
+    """
+    The URL that it was pushed to.
+    """
+    repository: str
+    """
+    The repository, as a path on the caller's machine.
+    """
+    signed: str
+    """
+    The kind of its signature: ssh, gpg or off.
+    """
+    state: NotRequired[str]
+    """
+    What is missing of the publication.
+    """
+
+
 class PublishBody(TypedDict):
     base: NotRequired[str]
     """

@@ -8,18 +8,6 @@ from typing import Any, Literal
 
 
 @dataclass(kw_only=True)
-class AcceptedState:
-    cell: str
-    cell_id: str
-    checkpoint_id: str
-    contains: list[str]
-    origins: list[str]
-    root: str
-    sources: list[str]
-    undecided: str
-
-
-@dataclass(kw_only=True)
 class AgentCredential:
     how: str
     key: str
@@ -362,6 +350,11 @@ class DiskResult:
 @dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
+
+
+@dataclass(kw_only=True)
+class Empty:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -1068,6 +1061,19 @@ class WarmPython:
     """
     Then run this file of the cell, absolute or relative to the workspace.
     """
+
+
+@dataclass(kw_only=True)
+class AcceptedState:
+    cell: str
+    cell_id: str
+    checkpoint_id: str
+    contains: list[str]
+    origins: list[str]
+    receipts: list[PublishedReceipt]
+    root: str
+    sources: list[str]
+    undecided: str
 
 
 @dataclass(kw_only=True)

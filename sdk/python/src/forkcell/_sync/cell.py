@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -62,7 +62,11 @@ class Cell:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except ForkcellError:
+            if error is None:  # else that says more
+                raise
 
     def close(self) -> None:
         """Stop the cell if it is live."""
@@ -145,6 +149,7 @@ class Cell:
         on_attempt: Callable[[Attempt], object] | None = None,
         on_judged: Callable[[Attempt], object] | None = None,
         idempotency_key: str | None = None,
+        if_match: int | None = None,
         **options: Unpack[bodies.RaceBody],
     ) -> Race:
         """Try commands in forks of the cell, judge the results, and name the best.
@@ -165,9 +170,20 @@ class Cell:
             body["code"] = code
         else:
             body["attempts"] = [{"command": argv(c)} for c in commands] + [{"code": c} for c in code]
-        call = owned("/v1/race", body, key=idempotency_key)
+        here = bool(options.get("apply") and options.get("accept")) and self._sent()
+        if here:
+            body["apply"] = False
+        call = owned("/v1/race", body, key=idempotency_key, if_match=if_match)
+        race = Race(self._transport, self._race(call, on_attempt, on_judged))
+        if here and race.winner:
+            race.result.applied = self._here("apply", {}, models.ApplyResult)
+        return race
+
+    def _race(
+        self, call: Call, on_attempt: Callable[[Attempt], object] | None, on_judged: Callable[[Attempt], object] | None
+    ) -> Any:
         if not on_attempt and not on_judged:
-            return Race(self._transport, self._transport.document(call))
+            return self._transport.document(call)
         calls = {"attempt": on_attempt, "judged": on_judged}
 
         def take(event: Event) -> Any:
@@ -175,7 +191,7 @@ class Cell:
                 function(Attempt._from(self._transport, event.json()))
             return event.json() if event.name == "result" else None
 
-        return Race(self._transport, self._transport.follow(call, take))
+        return self._transport.follow(call, take)
 
     def runs(self) -> Iterator[models.RunInfo]:
         """Return the runs of the cell, the oldest first."""
@@ -223,9 +239,13 @@ class Cell:
 
     def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
         """Accept a run; without one, the newest that is undecided."""
-        if options.get("apply") and self._sent():
-            return self._here("accept", options, models.AcceptResult)
-        return self._move("/accept", options, models.AcceptResult, if_match)
+        here = bool(options.get("apply")) and self._sent()
+        if here:
+            options["apply"] = False
+        accepted = self._move("/accept", options, models.AcceptResult, if_match)
+        if here:
+            accepted.applied = self._here("apply", {}, models.ApplyResult)
+        return accepted
 
     def choose(self, attempt: str, *, if_match: int | None = None, **options: Unpack[bodies.ChooseBody]) -> Race:
         """Choose the winner of a race that has ended.
@@ -249,25 +269,25 @@ class Cell:
 
     def apply(self, *, if_match: int | None = None, **options: Unpack[bodies.ApplyBody]) -> models.ApplyResult:
         """Write accepted work to the source directory, or to another one."""
-        if self._sent():
+        if self._sent(if_match):
             return self._here("apply", options, models.ApplyResult)
         return self._move("/apply", options, models.ApplyResult, if_match)
 
     def undo(self, *, if_match: int | None = None, **options: Unpack[bodies.UndoBody]) -> models.ApplyResult:
         """Take the last apply back."""
-        if self._sent():
+        if self._sent(if_match):
             return self._here("undo", options, models.ApplyResult)
         return self._move("/undo", options, models.ApplyResult, if_match)
 
     def refresh(self, *, if_match: int | None = None, **options: Unpack[bodies.RefreshBody]) -> models.RefreshResult:
         """Take over what changed in the source directory."""
-        if not options.get("upload") and self._sent():
+        if not options.get("upload") and self._sent(if_match):
             return self._here("refresh", options, models.RefreshResult)
         return self._move("/refresh", options, models.RefreshResult, if_match)
 
-    def verify(self, **options: Unpack[bodies.VerifyBody]) -> models.VerifyResult:
+    def verify(self, *, if_match: int | None = None, **options: Unpack[bodies.VerifyBody]) -> models.VerifyResult:
         """Recompute the hashes of states."""
-        return self._move("/verify", options, models.VerifyResult)
+        return self._move("/verify", options, models.VerifyResult, if_match)
 
     def start(self, *, if_match: int | None = None, **options: Unpack[bodies.StartBody]) -> models.StartResult:
         """Make the cell live: it runs until it is stopped, and exec executes commands in it."""
@@ -318,13 +338,13 @@ class Cell:
         """End a live cell. The whole time that it was live is one run."""
         return self._move("/stop", options, models.RunResult, if_match)
 
-    def pause(self, **options: Unpack[bodies.PauseBody]) -> models.PauseResult:
+    def pause(self, *, if_match: int | None = None, **options: Unpack[bodies.PauseBody]) -> models.PauseResult:
         """Stop the processes of a live cell until resume. With fs_only they end, and its files are kept."""
-        return self._move("/pause", options, models.PauseResult)
+        return self._move("/pause", options, models.PauseResult, if_match)
 
-    def resume(self, **options: Unpack[bodies.ResumeBody]) -> models.PauseResult:
+    def resume(self, *, if_match: int | None = None, **options: Unpack[bodies.ResumeBody]) -> models.PauseResult:
         """Continue the processes of a paused cell. With fs_only it is started without them."""
-        return self._move("/resume", options, models.PauseResult)
+        return self._move("/resume", options, models.PauseResult, if_match)
 
     def processes(self) -> Iterator[models.ProcessInfo]:
         """Return the processes of a live cell."""
@@ -355,19 +375,27 @@ class Cell:
         tty: bool = False,
         cols: int | None = None,
         rows: int | None = None,
+        attached: bool = False,
     ) -> ExecSocket:
         """Execute a command in a live cell with its input and output in a socket.
 
-        tty gives it a terminal of cols and rows; what it writes there is stdout.
+        tty gives it a terminal of cols and rows; what it writes there is stdout. attached
+        ends the command with the socket.
         """
         variables = [f"{key}={value}" for key, value in (env or {}).items()]
         query = {"command": argv(command), "env": variables or None, "workdir": workdir, "timeout": timeout}
-        terminal = {"tty": "true" if tty else None, "cols": cols, "rows": rows}
+        terminal = {"tty": "true" if tty else None, "cols": cols, "rows": rows, "attached": "true" if attached else None}
         return connect(self._transport, get(self._path("/exec"), **query, **terminal))
 
-    def attach(self, exec: str, *, cols: int | None = None, rows: int | None = None) -> ExecSocket:
-        """Join a command that open_exec began, by its id: the last 256 KiB of its output, and what comes."""
-        call = get(self._path(f"/exec/{quote(exec, safe='')}"), cols=cols, rows=rows)
+    def attach(
+        self, exec: str, *, cols: int | None = None, rows: int | None = None, keyboard: Literal["share", "take"] | None = None
+    ) -> ExecSocket:
+        """Join a command that open_exec began, by its id: the last 256 KiB of its output, and what comes.
+
+        Of the clients that share the keyboard the first one types, and one that takes it
+        becomes the first. Without keyboard the client always types.
+        """
+        call = get(self._path(f"/exec/{quote(exec, safe='')}"), cols=cols, rows=rows, keyboard=keyboard)
         return connect(self._transport, call)
 
     def fetch(
@@ -399,9 +427,17 @@ class Cell:
     def _path(self, below: str = "") -> str:
         return cell_path(self.name, below)
 
-    def _sent(self) -> bool:
-        """Report whether the files of the cell were sent to a daemon elsewhere."""
-        return self._transport.address.socket is None and (self.status()).source.startswith("upload:")
+    def _sent(self, if_match: int | None = None) -> bool:
+        """Report whether the files of the cell were sent to a daemon elsewhere, so that the program here writes them.
+
+        That cannot be conditional.
+        """
+        if self._transport.address.socket is not None or not (self.status()).source.startswith("upload:"):
+            return False
+        self._transport.binary.find()
+        if if_match is not None:
+            raise ForkcellError("usage", message=f"if_match is not possible where files are sent to {self._transport.address}")
+        return True
 
     def _here(self, verb: str, options: Any, kind: type[T]) -> T:
         """Carry out a verb with a directory of this machine."""
