@@ -25,9 +25,9 @@ func (m *merger) reason(old, have, now *tree.Entry) string {
 	case old == nil:
 		return "was added on both sides, differently" + m.differences(have, now, side)
 	case have == nil:
-		return fmt.Sprintf("was deleted %s and changed %s", side.a, side.b)
+		return fmt.Sprintf("was deleted %s and changed %s%s", side.a, side.b, m.differences(old, now, beforeAndNow))
 	case now == nil:
-		return fmt.Sprintf("was changed %s and deleted %s", side.a, side.b)
+		return fmt.Sprintf("was deleted %s and changed %s%s", side.b, side.a, m.differences(old, have, beforeAndNow))
 	}
 	return "was changed on both sides, differently" + m.differences(have, now, side)
 }
@@ -48,7 +48,10 @@ func (m *merger) differences(a, b *tree.Entry, names sideNames) string {
 // sideNames are the words for two compared entries, as in "mode 0644 here, 0755 there".
 type sideNames struct{ a, b string }
 
-var thenAndNow = sideNames{"then", "now"}
+var (
+	thenAndNow   = sideNames{"then", "now"}
+	beforeAndNow = sideNames{"before", "now"}
+)
 
 // differences names what Equal finds different in two entries, as " (contents, mode
 // 0644 then, 0755 now)". It is empty if one of them is missing: then that is the

@@ -23,9 +23,9 @@ func TestReasons(t *testing.T) {
 		"type":       {base: none, theirs: link("a"), ours: special(tree.KindFifo), want: "was added on both sides, differently (type fifo in the directory, symlink in the cell)"},
 		"device":     {base: none, theirs: file("a"), ours: thing{Mode: 0o640}, want: "was added on both sides, differently (type unknown in the directory, file in the cell)"},
 		"target":     {base: none, theirs: link("a"), ours: link("b"), want: "was added on both sides, differently (target \"b\" in the directory, \"a\" in the cell)"},
-		"deleted":    {base: file("a"), theirs: file("b"), ours: none, want: "was deleted in the directory and changed in the cell"},
-		"refreshed":  {base: file("a"), theirs: file("b"), ours: none, refresh: true, want: "was deleted in the cell and changed in the directory"},
-		"gone":       {base: file("a"), theirs: none, ours: file("a").mode(0o600), refresh: true, want: "was changed in the cell and deleted in the directory"},
+		"deleted":    {base: file("a"), theirs: file("b"), ours: none, want: "was deleted in the directory and changed in the cell (contents)"},
+		"refreshed":  {base: file("a"), theirs: file("b"), ours: none, refresh: true, want: "was deleted in the cell and changed in the directory (contents)"},
+		"gone":       {base: file("a"), theirs: none, ours: file("a").mode(0o600), refresh: true, want: "was deleted in the directory and changed in the cell (mode 0644 before, 0600 now)"},
 		"undo":       {base: file("one"), theirs: file("b"), ours: file("two"), undo: true, want: "was changed since the apply (contents)"},
 		"undo added": {base: file("one"), theirs: none, ours: file("one").mode(0o600), undo: true, want: "was changed since the apply added it (mode 0644 then, 0600 now)"},
 	} {
