@@ -36,7 +36,7 @@ func (e *Engine) branchNames(cell string, q api.BranchRequest) ([]string, error)
 		if err != nil {
 			return nil, err
 		}
-		if free, err := e.NamesFree(names); err != nil || free {
+		if taken, err := e.Taken(names); err != nil || taken == "" {
 			return names, err
 		}
 	}

@@ -232,7 +232,7 @@ func TestForkIsIndependent(t *testing.T) {
 		w.wantInside("demo", "hello.txt", "one\n")
 		w.wantInside("try", "hello.txt", "two\n")
 		_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "try"})
-		w.refused(err, api.Refused, "in use")
+		w.refused(err, api.Refused, "cell try exists already")
 		w.sound("demo", "try")
 	})
 }

@@ -28,6 +28,9 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 		return nil, err
 	}
 	begin := time.Now()
+	if err := e.refuseTaken(req.Cell, names); err != nil {
+		return nil, err
+	}
 	f, err := e.stateToFork(ctx, req, e.Caller.Expect)
 	if err != nil {
 		return nil, err
@@ -242,6 +245,23 @@ func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) 
 	return err
 }
 
+// refuseTaken refuses names that cells have, before a live cell is captured for them. A
+// cell without the expected revision is refused first, when it is forked.
+func (e *Engine) refuseTaken(cell string, names []string) error {
+	if e.Caller.Expect != nil {
+		return nil
+	}
+	if _, err := e.FindCell(cell); err != nil {
+		return err
+	}
+	taken, err := e.Taken(names)
+	if err == nil && taken != "" {
+		err = api.Refusef(api.CodeNameTaken, "choose another --name", "cell %s exists already", taken)
+	}
+	return err
+}
+
+// forkError names the error of a name that another process has just taken.
 func forkError(err error) error {
 	if errors.Is(err, store.ErrTaken) {
 		return &api.Error{Kind: api.Refused, Code: api.CodeNameTaken, Message: err.Error(), Hint: "choose another --name", Err: err}

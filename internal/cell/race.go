@@ -101,11 +101,11 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 		if err != nil {
 			return err
 		}
-		free, err := r.e.NamesFree(append(judges(names), names...))
+		taken, err := r.e.Taken(append(judges(names), names...))
 		if err != nil {
 			return err
 		}
-		if !free {
+		if taken != "" {
 			continue
 		}
 		from, at, err := r.makeAttempts(ctx, o, f, prefix, names)

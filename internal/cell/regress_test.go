@@ -20,7 +20,9 @@ func TestFailedForkLeavesTheLogUsable(t *testing.T) {
 	w.init("demo", "")
 	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "t-3"})
 	w.ok(err)
-	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "t", N: 3})
+	who, revision := tester(), w.info("demo").Revision
+	who.Expect = &revision // names are looked at only in the transaction then
+	_, err = w.e.As(who).Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "t", N: 3})
 	w.refused(err, api.Refused, "in use")
 	w.sh("demo", "echo more > hello.txt")
 	w.sound("demo", "t-3")

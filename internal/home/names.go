@@ -51,20 +51,27 @@ func (h *Home) FindCell(name string) (store.Cell, error) {
 // source. Forks do not count. The name is empty when there is no such cell;
 // several cells of one source are an error that names them.
 func (h *Home) CellAt(_ context.Context, dir string) (name, below string, err error) {
+	real, err := fsx.RealPath(dir)
+	if err != nil {
+		return "", "", err
+	}
+	dirs := []string{real}
+	for at := real; at != "/"; {
+		at = filepath.Dir(at)
+		dirs = append(dirs, at)
+	}
 	var cells []store.Cell
 	if err := h.View(func(tx *store.Tx) (err error) {
-		cells, err = tx.Cells(false)
+		cells, err = tx.CellsOf(dirs)
 		return err
 	}); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", "", err
 	}
 	sources := map[string]string{}
 	for _, c := range cells {
-		if IsOfDirectory(c) {
-			sources[c.Name] = c.Source
-		}
+		sources[c.Name] = c.Source
 	}
-	return CellOf(dir, sources)
+	return CellOf(real, sources)
 }
 
 // IsOfDirectory reports whether a cell was made from a directory, and is no fork.
@@ -353,12 +360,18 @@ func (h *Home) OutsideWorkspaces(what, file string) error {
 	return nil
 }
 
-// NamesFree reports whether no cell has one of the names.
-func (h *Home) NamesFree(names []string) (free bool, err error) {
+// Taken returns the first of the names that a cell has; "" is none.
+func (h *Home) Taken(names []string) (taken string, err error) {
 	err = h.Store.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
-		free = !slices.ContainsFunc(cells, func(c store.Cell) bool { return slices.Contains(names, c.Name) })
-		return err
+		for _, name := range names {
+			if _, err := tx.Cell(name); err == nil {
+				taken = name
+				return nil
+			} else if !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
 	})
-	return free, err
+	return taken, err
 }

@@ -208,6 +208,17 @@ func (tx *Tx) Cells(removed bool) ([]Cell, error) {
 	return all(tx, scanCell, query)
 }
 
+// CellsOf lists the cells that were made from one of these directories, by name. Forks do
+// not count.
+func (tx *Tx) CellsOf(dirs []string) ([]Cell, error) {
+	list, err := encode(dirs)
+	if err != nil {
+		return nil, err
+	}
+	return all(tx, scanCell, "SELECT "+cellColumns+` FROM cells WHERE name IS NOT NULL AND json_extract(doc,'$.source') IN (SELECT value FROM json_each(?))
+		AND json_extract(doc,'$.source_kind')='dir' AND coalesce(json_extract(doc,'$.forked_cell'),'')='' ORDER BY name`, list)
+}
+
 // ForksOf lists the cells that were forked from any of these, also removed ones.
 func (tx *Tx) ForksOf(ids []string) ([]Cell, error) {
 	list, err := encode(ids)
