@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -31,9 +33,25 @@ const seed = "-rapid.seed=1"
 // half of their time.
 func atOnce() string { return strconv.Itoa(2 * runtime.GOMAXPROCS(0)) }
 
-// tests runs compiled packages side by side.
+// tests runs compiled packages side by side. With -again, tests that fail then run once
+// more.
 func (u identity) tests(ctx context.Context, r *run, step string, list []binary, args ...string) error {
-	return sideBySide(list, func(b binary) error { return u.test(ctx, r, step, b, args...) })
+	var mu sync.Mutex
+	var again []binary
+	errs := []error{sideBySide(list, func(b binary) error {
+		err := u.test(ctx, r, step, b, args...)
+		if !r.opts.again || !onlyTestsFailed(err) {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		again = append(again, b)
+		return nil
+	})}
+	for _, b := range again {
+		errs = append(errs, u.testAgain(ctx, r, step, b, args...))
+	}
+	return errors.Join(errs...)
 }
 
 // test runs one compiled package in its directory. A named test that did not run, as

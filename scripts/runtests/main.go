@@ -25,6 +25,7 @@ type options struct {
 	only     string
 	fuzzTime string
 	guided   bool
+	again    bool
 	soak     time.Duration
 	strict   bool
 }
@@ -75,6 +76,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
 	flag.StringVar(&o.fuzzTime, "fuzztime", "500x", "how long each fuzz target runs: a time, or a number of inputs as 500x")
 	flag.BoolVar(&o.guided, "guided", false, "let coverage guide the inputs of fuzz targets; for more than a few of them")
+	flag.BoolVar(&o.again, "again", false, "run tests that fail once more, by themselves, and name them at the end; for machines that are shared")
 	flag.DurationVar(&o.soak, "soak", 2*time.Minute, "how long requests are sent to a daemon that must not grow")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")

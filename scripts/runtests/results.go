@@ -34,6 +34,8 @@ type results struct {
 	count map[string]map[string]int    // step -> action -> number of tests
 	fails []failure                    // in the order in which they came
 	times []timed                      // of the tests that ended
+
+	unsteady []failure // of tests that passed when they ran again
 }
 
 // timed is how long one test took in one step.
@@ -272,6 +274,7 @@ func (r *results) missing(must []string) []string {
 func (r *run) summary(w *os.File) bool {
 	r.writeSkips(w)
 	r.writeSlowest(w)
+	r.results.writeUnsteady(w)
 	// Many logs keep only their end: what failed must be found there.
 	for _, f := range r.results.fails {
 		fmt.Fprintf(w, "\n--- failed in step %s: %s\n%s", f.step, f.test, excerpt(f.said, failureLines))

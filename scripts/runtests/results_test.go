@@ -132,3 +132,44 @@ func TestReadMustRun(t *testing.T) {
 		t.Error("a line with one word was taken")
 	}
 }
+
+// TestAgain: a failed test that passes later is no failure, and is named.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	const first = `{"Action":"fail","Package":"a","Test":"TestScripts/two+two"}
+{"Action":"fail","Package":"a","Test":"TestScripts"}
+{"Action":"fail","Package":"a","Test":"TestOther"}
+{"Action":"fail","Package":"b","Test":"TestScripts"}
+`
+	r := newResults(io.Discard)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(r.read("test", strings.NewReader(first)))
+	keys := r.failedOf("test", named{pkg: "a"})
+	if got, want := runPattern(keys), `^TestScripts$/^two\+two$|^TestOther$`; got != want {
+		t.Errorf("pattern %q, want %q", got, want)
+	}
+	if got := r.failedOf("test", named{"a", []string{"TestOther"}}); !slices.Equal(got, []string{"a TestOther"}) {
+		t.Errorf("of named tests %q failed", got)
+	}
+	must(r.read("test", strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestScripts/two+two"}
+{"Action":"pass","Package":"a","Test":"TestScripts"}
+`)))
+	if err := r.settle("test", keys); err == nil || len(r.fails) != 4 {
+		t.Errorf("a test that did not run again is settled: %v, %v", err, r.fails)
+	}
+	must(r.read("test", strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestOther"}`)))
+	must(r.settle("test", keys))
+	if len(r.fails) != 1 || len(r.unsteady) != 3 || r.count["test"][failed] != 1 {
+		t.Errorf("failed %v, unsteady %v, counted %v", r.fails, r.unsteady, r.count)
+	}
+	var out strings.Builder
+	r.writeUnsteady(&out)
+	if !strings.Contains(out.String(), "a fault to mend: a TestOther\n") {
+		t.Errorf("the summary says %q", &out)
+	}
+}
