@@ -38,8 +38,38 @@ func isCommit(s string) bool { return len(s) == 40 && strings.Trim(s, "012345678
 const publishedThere = "reported by the caller"
 
 // RecordPublication states what a caller says that it published on its own machine, of
-// work that the cell has accepted.
-func (e *Engine) RecordPublication(ctx context.Context, name string, b api.PublicationBody) error {
+// work that the cell has accepted. It does not hold the cell: the branch is there already,
+// so the statement must not fail because the cell is live or busy.
+func (e *Engine) RecordPublication(_ context.Context, name string, b api.PublicationBody) error {
+	if err := checkPublication(b); err != nil {
+		return err
+	}
+	found, err := e.FindCell(name)
+	if err != nil {
+		return err
+	}
+	lock, err := e.Store.LockHome(false)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	e.Evidence.ForgetKey()
+	return e.Store.Update(func(tx *store.Tx) error {
+		c, err := tx.CellByID(found.ID)
+		if err == nil && c.Name != name {
+			err = api.Missing("cell", name, "it was renamed or removed meanwhile")
+		}
+		if err == nil {
+			err = unchanged(tx, c, e.Caller.Expect)
+		}
+		if err != nil {
+			return err
+		}
+		return e.recordReported(tx, c, b)
+	})
+}
+
+func checkPublication(b api.PublicationBody) error {
 	for _, text := range []string{b.Repository, b.Branch, b.Base, b.Signed, b.PushedTo, b.PullRequest, b.State} {
 		if len(text) > maxReported {
 			return api.Usagef("", "a text of a publication has at most %d bytes", maxReported)
@@ -48,36 +78,32 @@ func (e *Engine) RecordPublication(ctx context.Context, name string, b api.Publi
 	if !api.IsID(b.PublishID) || !isCommit(b.Commit) || !isCommit(b.BaseCommit) || b.Branch == "" {
 		return api.Usagef("", "a publication has an id, a branch, and commits as 40 hexadecimal digits")
 	}
-	s, err := e.hold(ctx, name, "publish", 0)
+	return nil
+}
+
+// recordReported states a publication of a state that a cell has accepted.
+func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationBody) error {
+	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	var at store.Checkpoint
-	err = e.Store.View(func(tx *store.Tx) error {
-		newest, _, err := newestAccepted(tx, s.cell, s.head)
-		if err != nil {
-			return err
-		}
-		line, err := tx.Lineage(newest.ID)
-		if i := slices.IndexFunc(line, func(c store.Checkpoint) bool { return c.ID == b.Checkpoint }); i >= 0 {
-			at = line[i]
-		}
-		return err
-	})
+	newest, _, err := newestAccepted(tx, c, head)
 	if err != nil {
 		return err
 	}
-	if at.ID == "" {
-		return api.Refusef(api.CodePending, "", "cell %s has not accepted the state %s: only accepted changes are published", s.cell.Name, quote.Arg(b.Checkpoint))
-	}
-	runs, err := e.receiptsIn(s.cell, at)
+	line, err := tx.Lineage(newest.ID)
 	if err != nil {
 		return err
 	}
-	return e.Store.Update(func(tx *store.Tx) error {
-		return e.Evidence.Change(tx, s.cell, s.head, receipt.OpPublish, reported(b, at, runs))
-	})
+	i := slices.IndexFunc(line, func(s store.Checkpoint) bool { return s.ID == b.Checkpoint })
+	if i < 0 {
+		return api.Refusef(api.CodePending, "", "cell %s has not accepted the state %s: only accepted changes are published", c.Name, quote.Arg(b.Checkpoint))
+	}
+	runs, err := keptRuns(tx, c, line[i])
+	if err != nil {
+		return err
+	}
+	return e.Evidence.Change(tx, c, head, receipt.OpPublish, reported(b, line[i], runs))
 }
 
 // reported returns the details of a statement about a publication that a caller reports.

@@ -39,16 +39,10 @@ func (p *publication) report(ctx context.Context, d map[string]string) error {
 }
 
 // receiptsIn lists the receipts of the runs whose work an accepted state has, and the
-// decision of the cell about each.
-func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) ([]api.PublishedReceipt, error) {
-	out := []api.PublishedReceipt{}
-	err := e.View(func(tx *store.Tx) error {
-		runs, err := home.Contained(tx, c, at.ID)
-		for _, r := range runs {
-			if r.Before != r.After && home.KeepsWork(home.DecisionIn(c, r)) {
-				out = append(out, api.PublishedReceipt{RunID: r.ID, ReceiptID: r.ReceiptID})
-			}
-		}
+// decision about each.
+func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.PublishedReceipt, err error) {
+	err = e.View(func(tx *store.Tx) (err error) {
+		out, err = keptRuns(tx, c, at)
 		return err
 	})
 	if err != nil {
@@ -66,4 +60,16 @@ func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) ([]api.PublishedR
 		}
 	}
 	return out, nil
+}
+
+// keptRuns lists the runs whose work a state has and the cell keeps, the newest first.
+func keptRuns(tx *store.Tx, c store.Cell, at store.Checkpoint) ([]api.PublishedReceipt, error) {
+	out := []api.PublishedReceipt{}
+	runs, err := home.Contained(tx, c, at.ID)
+	for _, r := range runs {
+		if r.Before != r.After && home.KeepsWork(home.DecisionIn(c, r)) {
+			out = append(out, api.PublishedReceipt{RunID: r.ID, ReceiptID: r.ReceiptID})
+		}
+	}
+	return out, err
 }

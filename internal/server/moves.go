@@ -47,8 +47,10 @@ func (s *Server) addMoves() {
 	handle(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},
 	}, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
-		if in.Receipts && !c.caller.may(Decide) {
-			return nil, c.deny(Decide) // who publishes must be able to say so
+		for _, scope := range []Scope{Run, Decide} {
+			if in.Receipts && !c.caller.may(scope) {
+				return nil, c.deny(scope) // who publishes must be able to say so
+			}
 		}
 		return c.engine.Accepted(ctx, in.Cell, in.Roots, in.Receipts)
 	})
@@ -70,7 +72,7 @@ type publicationInput struct {
 
 type acceptedInput struct {
 	InCell
-	Receipts bool     `query:"receipts" doc:"Also list the receipts of the work in the state, for a publication; needs decide."`
+	Receipts bool     `query:"receipts" doc:"Also list the receipts of the work in the state, for a publication; needs run and decide."`
 	Roots    []string `query:"root,explode" doc:"Roots of states; the answer says which of them the state contains."`
 }
 

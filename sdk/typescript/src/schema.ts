@@ -5457,7 +5457,7 @@ export interface operations {
     getAccepted: {
         parameters: {
             query?: {
-                /** @description Also list the receipts of the work in the state, for a publication; needs decide. */
+                /** @description Also list the receipts of the work in the state, for a publication; needs run and decide. */
                 receipts?: boolean;
                 /** @description Roots of states; the answer says which of them the state contains. */
                 root?: string[];
