@@ -70,7 +70,7 @@ func TestScopes(t *testing.T) {
 	for _, who := range []*daemon{none, wrong} {
 		who.problem(401, api.CodeUnauthenticated, "GET", "/v1/cells", nil)
 	}
-	for _, header := range []string{"Bearer", "Bearer ", "bearer fct_x", "Basic cm9vdDo=", "fct_x"} {
+	for _, header := range []string{"", "Bearer", "Bearer ", "bearer fct_x", "Basic cm9vdDo=", "fct_x"} {
 		d.problem(401, api.CodeUnauthenticated, "GET", "/v1/cells", nil, "Authorization", header) // over the socket
 	}
 	none.want(200, nil, "GET", "/healthz", nil)

@@ -1,6 +1,8 @@
 package full_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -205,6 +207,38 @@ func TestRevokedWithKey(t *testing.T) {
 	d.want(204, nil, "DELETE", "/v1/tokens/holder", nil)
 	if r := <-ended; !strings.Contains(string(r.body), `"outcome":"interrupted"`) {
 		t.Errorf("%s", r.body)
+	}
+}
+
+// TestRevokedAfterLeaving revokes the token of a request with a key whose caller has gone
+// away. The run, which went on, ends.
+func TestRevokedAfterLeaving(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	holder := d.token(api.TokenBody{Name: "holder", Scopes: []string{"run"}})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, holder.site+"/v1/cells/demo/runs", strings.NewReader(`{"command": ["sleep", "600"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Idempotency-Key": {"a"}}
+	resp, err := holder.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := bufio.NewReader(resp.Body).ReadByte(); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	d.want(204, nil, "DELETE", "/v1/tokens/holder", nil)
+	for {
+		var runs api.List[api.RunInfo]
+		d.want(200, &runs, "GET", "/v1/runs", nil)
+		if len(runs.Items) == 1 && runs.Items[0].FinishedAt != nil {
+			return
+		}
 	}
 }
 

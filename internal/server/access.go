@@ -55,11 +55,8 @@ func (s *Server) tokenProblem(c *call, err error) *problem {
 	return s.problemOf(c, err)
 }
 
-// errRevoked ends a request whose token is revoked or expires meanwhile.
-var errRevoked = errors.New("the token of the request has ended")
-
-// watch cancels a request whose token is revoked or expires meanwhile.
-func (s *Server) watch(c *call, cancel func()) (stop func()) {
+// watch calls revoked if the token of a request is revoked or expires meanwhile.
+func (s *Server) watch(c *call, revoked func()) (stop func()) {
 	if c.caller.local || c.caller.grant.ID == "" {
 		return func() {}
 	}
@@ -72,7 +69,7 @@ func (s *Server) watch(c *call, cancel func()) (stop func()) {
 				return
 			case <-ticker.C:
 				if _, err := s.config.Tokens.Current(c.caller.grant.ID); errors.Is(err, token.ErrRefused) {
-					cancel()
+					revoked()
 					return
 				}
 			}

@@ -40,6 +40,8 @@ type call struct {
 	commands bool
 	// request is set if the request has an idempotency key.
 	request store.Request
+	// valid ends when the token of the request is revoked or expires.
+	valid context.Context //nolint:containedctx // of the one request
 	// reads reports that the route of the request changes nothing.
 	reads bool
 }
@@ -71,7 +73,7 @@ func (c sender) seesAll() bool { return c.local || c.grant.Cells == "" && c.only
 
 // rights returns a text that differs for callers who see other cells, or may do other things.
 func (c sender) rights() string {
-	return fmt.Sprint(c.local, c.only, c.grant.Cells, c.grant.Scopes)
+	return fmt.Sprintf("%t %q %q %q", c.local, c.only, c.grant.Cells, c.grant.Scopes)
 }
 
 // mayUse reports whether requests of the caller may use a line of the operator's
@@ -109,11 +111,10 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 		c.caller = *peer.bound
 		return c, nil
 	}
-	given := r.Header.Get("Authorization")
-	scheme, secret, _ := strings.Cut(given, " ")
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		// Who sends anything else does not mean to have the rights of the socket.
-		if peer.local && given == "" {
+		// Who sends anything else, or nothing, does not mean to have the rights of the socket.
+		if _, given := r.Header["Authorization"]; peer.local && !given {
 			c.caller = sender{name: peer.name, local: true}
 		}
 		return c, nil

@@ -160,11 +160,7 @@ func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, reque
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.work, cancel)()
-	defer context.AfterFunc(r.Context(), func() {
-		if errors.Is(context.Cause(r.Context()), errRevoked) {
-			cancel()
-		}
-	})()
+	defer context.AfterFunc(c.valid, cancel)()
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK, secret: r.URL.Path == "/v1/tokens"}
 	s.dispatch(rec, r.WithContext(work))
 	var err error

@@ -109,10 +109,14 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		defer release()
-		ctx, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(s.work, func() { cancel(nil) })()
-		defer s.watch(c, func() { cancel(errRevoked) })()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.work, cancel)()
+		valid, revoke := context.WithCancel(context.Background())
+		defer revoke()
+		defer context.AfterFunc(valid, cancel)()
+		defer s.watch(c, revoke)()
+		c.valid = valid
 		r = r.WithContext(context.WithValue(ctx, callKey, c))
 		if isKeyed(r) && c.caller.name != "" {
 			s.once(seen, r, c)
