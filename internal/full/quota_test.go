@@ -2,14 +2,21 @@ package full_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/memory"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // started starts a cell for a caller, which ends with the test.
@@ -166,6 +173,37 @@ func TestUploadQuota(t *testing.T) {
 	}
 	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", "x", "Content-Type", tar)
 	small.problem(429, api.CodeQuota, "POST", "/v1/cells", api.CreateCell{Name: "other", Source: &api.Source{Empty: true}})
+}
+
+// TestListWithDamagedPause lists cells of which one is paused with memory that cannot be
+// measured. It must not keep the others from being seen.
+func TestListWithDamagedPause(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	d.cell("other")
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Store.Update(func(tx *store.Tx) error {
+		c, err := tx.Cell("demo")
+		if err != nil {
+			return err
+		}
+		c.Paused = &store.Pause{RunID: "run_1"}
+		return tx.PutCell(c)
+	})
+	image := filepath.Join(d.home, memory.Dir, memory.Paused("run_1"))
+	if err := errors.Join(err, release(), os.MkdirAll(image, 0o700), os.WriteFile(filepath.Join(image, "contents.json"), []byte("cut o"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var cells api.List[api.CellInfo]
+	if d.want(200, &cells, "GET", "/v1/cells", nil); len(cells.Items) != 2 {
+		t.Errorf("%+v", cells)
+	}
+	d.want(200, nil, "GET", "/v1/cells/demo", nil)
+	d.want(200, nil, "GET", "/v1/usage", nil)
 }
 
 // TestResumeRights has a token resume a cell that was paused on disk with what only an

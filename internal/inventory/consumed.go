@@ -97,6 +97,16 @@ func (inv *Inventory) PausedBytes(c store.Cell) (int64, error) {
 	return n, err
 }
 
+// shownPausedBytes is PausedBytes for a list of cells, which must not fail because the
+// memory of one of them is damaged: that counts as nothing, and resume tells it.
+func (inv *Inventory) shownPausedBytes(c store.Cell) int64 {
+	n, err := inv.PausedBytes(c)
+	if err != nil {
+		inv.Logger.Warn("measure the memory of a paused cell", "cell", c.Name, "error", err)
+	}
+	return n
+}
+
 // PauseWrites reports whether a pause of a live cell writes the memory of its processes
 // to the disk.
 func (inv *Inventory) PauseWrites(_ context.Context, name string) (bool, error) {

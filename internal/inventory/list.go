@@ -31,10 +31,7 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 		if !strings.HasPrefix(r.cell.Name, filter.Prefix) || !hasLabels(r.info.Labels, filter.Labels) {
 			continue
 		}
-		info, err := inv.present(r, left)
-		if err != nil {
-			return nil, err
-		}
+		info := inv.present(r, left)
 		if filter.State == "" || filter.State == info.State {
 			infos = append(infos, info)
 		}
@@ -112,9 +109,7 @@ func (inv *Inventory) Status(ctx context.Context, cell string) (*api.StatusResul
 	if err != nil {
 		return nil, err
 	}
-	if res.CellInfo, err = inv.present(r.cellRecord, left); err != nil {
-		return nil, err
-	}
+	res.CellInfo = inv.present(r.cellRecord, left)
 	res.BackendReason, res.Applied, res.LeftOut = r.cell.BackendReason, r.cell.Applied, home.LeftOut(r.cell)
 	res.ReadOnly = append([]string{}, r.cell.ReadOnly...)
 	res.Checkpoints, res.Runs, res.LastReceipt = int(r.history.Checkpoints), int(r.history.Runs), r.history.LastReceipt

@@ -71,16 +71,15 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 }
 
 // present describes a cell as it is now for the caller.
-func (inv *Inventory) present(r *cellRecord, left abandonedWork) (api.CellInfo, error) {
+func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
 	info := r.info
-	paused, err := inv.PausedBytes(r.cell)
-	info.OwnBytes += paused
+	info.OwnBytes += inv.shownPausedBytes(r.cell)
 	info.State = inv.state(r.cell, r.running)
 	if inv.Caller.MaySee(r.forkedFrom) {
 		info.ForkedFrom = r.forkedFrom
 	}
 	left.show(r, &info)
-	return info, err
+	return info
 }
 
 // Describe describes a cell, by its id.
@@ -101,8 +100,8 @@ func (inv *Inventory) Describe(id string) (*api.CellInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := inv.present(r, left)
-	return &info, err
+	info := inv.present(r, left)
+	return &info, nil
 }
 
 // state returns whether a process works on a cell with the given unfinished runs. It
