@@ -1,6 +1,8 @@
 package full_test
 
 import (
+	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -8,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // hiddenName is the name of a thing in a cell that a token does not see, and one of the
@@ -174,4 +179,55 @@ func TestHiddenNames(t *testing.T) {
 		t.Errorf("only %d comparisons", g.count)
 	}
 	d.want(200, nil, "GET", "/v1/cells/a-one", nil) // no guess removed it
+}
+
+// TestHiddenRunsBetween pages through runs with many hidden ones between them. Every run
+// that the token sees comes once.
+func TestHiddenRunsBetween(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("a-one")
+	d.cell("hidden")
+	var run api.RunAnswer
+	d.want(200, &run, "POST", "/v1/cells/hidden/runs", api.RunBody{Command: []string{"true"}})
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Store.Update(func(tx *store.Tx) error {
+		c, err := tx.Cell("a-one")
+		if err != nil {
+			return err
+		}
+		r, err := tx.Run(run.RunID)
+		hidden := r.CellID
+		for i := range 1600 {
+			if r.ID, r.CellID = fmt.Sprintf("run_%04d", i), hidden; i%700 == 99 {
+				r.CellID = c.ID
+			}
+			err = errors.Join(err, tx.PutRun(r))
+		}
+		return err
+	})
+	if err := errors.Join(err, release()); err != nil {
+		t.Fatal(err)
+	}
+	team := d.token(api.TokenBody{Name: "team-a", Scopes: []string{"read"}, Cells: "a-"})
+	for _, limit := range []string{"1", "2", "3", "9"} {
+		var got []string
+		for cursor := ""; ; {
+			var page api.List[api.RunInfo]
+			team.want(200, &page, "GET", "/v1/runs?limit="+limit+cursor, nil)
+			for _, r := range page.Items {
+				got = append(got, r.RunID)
+			}
+			if page.Next == nil {
+				break
+			}
+			cursor = "&cursor=" + url.QueryEscape(*page.Next)
+		}
+		if want := []string{"run_0099", "run_0799", "run_1499"}; !slices.Equal(got, want) {
+			t.Errorf("limit %s: %q, want %q", limit, got, want)
+		}
+	}
 }

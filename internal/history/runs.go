@@ -46,6 +46,9 @@ func (h *History) RecentRuns(_ context.Context, name string, before int64, limit
 	return h.runs(name, before, limit, (*store.Tx).RunsBefore)
 }
 
+// hiddenRuns is how many runs are read at a time for a caller who does not see all.
+const hiddenRuns = 500
+
 // runs lists at most limit of the runs that list returns from a number on. Runs that the
 // caller may not know of do not count.
 func (h *History) runs(name string, from int64, limit int, list func(tx *store.Tx, cellID string, from int64, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
@@ -57,30 +60,37 @@ func (h *History) runs(name string, from int64, limit int, list func(tx *store.T
 		}
 		cellID = c.ID
 	}
+	many := limit + 1
+	if h.Caller.Sees != nil {
+		many = max(many, hiddenRuns)
+	}
 	err = h.View(func(tx *store.Tx) error {
+		cells := visibleCells{tx: tx, sees: h.Caller.Sees}
 		for {
-			runs, err := list(tx, cellID, from, limit+1)
+			runs, err := list(tx, cellID, from, many)
 			if err != nil {
 				return err
 			}
 			for _, r := range runs {
-				info, err := runInfo(tx, r)
-				if err != nil {
+				if visible, err := cells.has(r.CellID); err != nil {
 					return err
-				}
-				if !h.Caller.MaySee(info.Cell) {
+				} else if !visible {
 					continue
 				}
 				if len(infos) == limit {
 					next = from
 					return nil
 				}
+				info, err := runInfo(tx, r)
+				if err != nil {
+					return err
+				}
 				infos, from = append(infos, info), r.Ord
 			}
-			if len(runs) <= limit {
+			if len(runs) < many {
 				return nil
 			}
-			from = runs[limit].Ord
+			from = runs[many-1].Ord
 		}
 	})
 	if errors.Is(err, store.ErrNotFound) && h.Store == nil {
