@@ -21,10 +21,10 @@ const usualGrace = 5 * time.Second
 // the cell ends with. They belong to nobody who waits for them.
 const mainGrace = time.Second
 
-// hangUpAfter is how long the command that the cell ends with has to end by SIGTERM,
+// hangUpAfter returns how long the command that the cell ends with has to end by SIGTERM,
 // before its terminal is hung up: a program with a handler for SIGTERM may have none for
-// SIGHUP.
-const hangUpAfter = 3 * time.Second
+// SIGHUP. One that ignores SIGTERM, such as a shell, has the rest of the time.
+func hangUpAfter(grace time.Duration) time.Duration { return min(3*time.Second, grace*3/5) }
 
 // reportLimit is how long the end of a command may take to be reported.
 const reportLimit = 2 * time.Second
@@ -163,7 +163,7 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 // terminate asks the processes of the cell to end.
 func (h *Host) terminate(grace time.Duration) error {
 	h.hangUpTerminals(false)
-	later := time.AfterFunc(hangUpAfter, func() { h.hangUpTerminals(true) })
+	later := time.AfterFunc(hangUpAfter(grace), func() { h.hangUpTerminals(true) })
 	defer later.Stop()
 	all, err := h.Cell.Terminate(grace)
 	if all {

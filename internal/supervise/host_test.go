@@ -277,6 +277,16 @@ func TestMainBegun(t *testing.T) {
 	}
 }
 
+// TestHangUpInTime: whatever time a cell has to end, the hangup comes before the kill.
+func TestHangUpInTime(t *testing.T) {
+	t.Parallel()
+	for grace, want := range map[time.Duration]time.Duration{usualGrace: 3 * time.Second, time.Minute: 3 * time.Second, 2 * time.Second: 1200 * time.Millisecond} {
+		if got := hangUpAfter(grace); got != want {
+			t.Errorf("of %v: %v, want %v", grace, got, want)
+		}
+	}
+}
+
 // TestStop: a running command is terminated. Its client and the client that
 // asked for the end get their answers.
 func TestStop(t *testing.T) {
