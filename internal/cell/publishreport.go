@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
@@ -39,7 +40,7 @@ func (p *publication) report(ctx context.Context, d map[string]string) error {
 }
 
 // receiptsIn lists the receipts of the runs whose work an accepted state has, and the
-// decision about each.
+// decision by which the cell keeps each.
 func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.PublishedReceipt, err error) {
 	err = e.View(func(tx *store.Tx) (err error) {
 		out, err = keptRuns(tx, c, at)
@@ -49,17 +50,37 @@ func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.Publis
 		return nil, err
 	}
 	for i, r := range out {
-		list, err := e.Evidence.Decisions("", r.RunID)
-		if err != nil {
+		if out[i].DecisionID, err = e.keptBy(c, r.RunID); err != nil {
 			return nil, err
-		}
-		for _, d := range list {
-			if home.KeepsWork(d.Result) {
-				out[i].DecisionID = d.DecisionID
-			}
 		}
 	}
 	return out, nil
+}
+
+// keptBy returns the decision by which a cell keeps the work of a run: its own, or that of
+// the nearest cell that it was forked from. Other forks may have decided otherwise.
+func (e *Engine) keptBy(c store.Cell, run string) (decision string, err error) {
+	for {
+		list, err := e.Evidence.Decisions(c.ID, run)
+		if err != nil {
+			return "", err
+		}
+		for _, d := range slices.Backward(list) {
+			if home.KeepsWork(d.Result) {
+				return d.DecisionID, nil
+			}
+		}
+		if c.ForkedCell == "" {
+			return "", nil
+		}
+		err = e.View(func(tx *store.Tx) (err error) {
+			c, err = tx.CellByID(c.ForkedCell)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
 }
 
 // keptRuns lists the runs whose work a state has and the cell keeps, the newest first.
