@@ -44,6 +44,7 @@ func (l *lab) killed(args ...string) {
 	cmd.Stderr = &said
 	l.ok(cmd.Start())
 	supervisor := l.stopped()
+	defer func() { l.ok(unix.Kill(supervisor, unix.SIGCONT)) }() // also if this fails
 	l.ok(cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		l.Fatal("it had ended before")
@@ -51,7 +52,6 @@ func (l *lab) killed(args ...string) {
 	if said.Len() > 0 {
 		l.Errorf("it said %s", &said)
 	}
-	l.ok(unix.Kill(supervisor, unix.SIGCONT))
 }
 
 // at gives the program a failpoint at which its next supervisor stops, and returns what

@@ -4,10 +4,13 @@ package failpoint
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -55,9 +58,17 @@ func Hit(at string) {
 	case "stop":
 		if due(at) {
 			_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			stop()
 		}
 	}
+}
+
+// stop stops the process. A signal to the process may be taken by another thread, while
+// this one goes on; one to this thread does not let it return.
+func stop() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 }
 
 // Err returns the asked error when its name is due, and otherwise acts as Hit.
