@@ -213,20 +213,8 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil }, perProcessor: restoresPerProcessor,
 		copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
 			c, err := l.restore(ctx, m.image, spec)
-			return c, unusable(q.Cell, m.at.ID, err)
+			return c, unusable("the memory of checkpoint "+m.at.ID, "`forkcell fork "+q.Cell+" --checkpoint "+m.at.ID+" --name NAME` makes a cell with its files alone", err)
 		},
 	}
 	return nil
-}
-
-// unusable explains why a checkpoint's memory cannot be used, which is whole.
-func unusable(cell, checkpoint string, err error) error {
-	saved, ok := errors.AsType[*driver.SavedError](err)
-	if !ok {
-		return err
-	}
-	return &api.Error{
-		Kind: api.Refused, Code: api.CodeRuntime, Err: err, Message: fmt.Sprintf("the memory of checkpoint %s cannot be used: %s", checkpoint, saved.Reason),
-		Hint: "`forkcell fork " + cell + " --checkpoint " + checkpoint + " --name NAME` makes a cell with its files alone",
-	}
 }

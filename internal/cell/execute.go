@@ -173,6 +173,20 @@ func unenforced(e *driver.UnenforceableError, err error) error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: e.Error(), Hint: strings.Join(hints, "; "), Err: err}
 }
 
+// unusable explains why memory that is whole cannot be used.
+func unusable(what, hint string, err error) error {
+	saved, ok := errors.AsType[*driver.SavedError](err)
+	if !ok {
+		return err
+	}
+	if saved.Remedy != "" {
+		hint = saved.Remedy + "; " + hint
+	}
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeRuntime, Err: err, Message: fmt.Sprintf("%s cannot be used: %s", what, saved.Reason), Hint: hint,
+	}
+}
+
 // diskRests returns the time between two checks of the space that a run uses, and how
 // many times the duration of a check the run is then left alone. The duration depends on
 // how much the run has changed. A large limit is checked seldom: a run cannot add a

@@ -52,6 +52,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 			},
 		}, err
 	case driver.Saver:
+		source := l.r.cell.Name
 		image, at, err := l.save(ctx, c, "", nil)
 		if err != nil {
 			return nil, err
@@ -59,7 +60,8 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 		return &moment{
 			at: at, end: image.Remove, perProcessor: restoresPerProcessor,
 			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
-				return l.restore(ctx, image, spec)
+				c, err := l.restore(ctx, image, spec)
+				return c, unusable("the memory of "+source, "`forkcell fork "+source+" --name NAME` makes a cell with its files alone", err)
 			},
 		}, nil
 	}

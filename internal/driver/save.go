@@ -29,7 +29,10 @@ type Saved struct {
 
 // SavedError means that what was saved cannot be used: it is of other programs, or of a
 // cell of another kind.
-type SavedError struct{ Reason string }
+type SavedError struct {
+	Reason string
+	Remedy string // or empty
+}
 
 func (e *SavedError) Error() string { return e.Reason }
 

@@ -41,6 +41,8 @@ type savedGuest struct {
 	Program string `json:"program"`
 	// Shape is the digest of the guest's user, rights and paths that can be written.
 	Shape string `json:"shape"`
+	// OpenFiles is the limit that its processes have, or 0.
+	OpenFiles int64 `json:"open_files,omitempty"`
 }
 
 // Save implements driver.Saver.
@@ -211,7 +213,7 @@ func (c *Cell) keepFile(name, to string) (int64, error) {
 
 // identify returns the digests of the programs and of the shape of a guest.
 func (p *plan) identify() (g savedGuest, err error) {
-	g.Shape = p.shape
+	g.Shape, g.OpenFiles = p.shape, p.guest.OpenFiles
 	if g.Runtime, err = p.digests.of(p.runtimeFile); err != nil {
 		return g, err
 	}
@@ -226,6 +228,9 @@ func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver
 		return nil, err
 	}
 	guest, err := p.match(dir)
+	if err == nil {
+		err = p.keepOpenFiles(&s, guest.OpenFiles)
+	}
 	if err != nil {
 		return nil, fault.At("restore", err)
 	}
@@ -260,9 +265,27 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 	case here.Runtime != guest.Runtime || here.Program != guest.Program:
 		return guest, &driver.SavedError{Reason: "it was saved by another version of forkcell or " + RuntimeName}
 	case here.Shape != guest.Shape:
-		return guest, &driver.SavedError{Reason: "it was saved with another user, other rights, or other paths that can be written"}
+		return guest, &driver.SavedError{
+			Reason: "it was saved with another user, other rights, or other paths that can be written",
+			Remedy: "a policy of its own must have the include_workdir and read_write of the source's",
+		}
 	}
 	return guest, nil
+}
+
+// keepOpenFiles refuses another limit of open files than a saved guest has: nothing in
+// the guest may change that of processes that are there.
+func (p *plan) keepOpenFiles(s *driver.Spec, saved int64) error {
+	if s.Limits.OpenFiles == saved {
+		return nil
+	}
+	const reason = "the processes of a saved guest keep the limit that they were started with"
+	if !s.Guard.AllowDegraded {
+		return &driver.UnenforceableError{Control: "limit open_files", Reason: reason, Remedy: "leave the limit out, or start the source with it"}
+	}
+	p.degraded = append(p.degraded, fmt.Sprintf("limit open_files is not enforced as %d: %s", s.Limits.OpenFiles, reason))
+	p.guest.OpenFiles = saved
+	return nil
 }
 
 // wake lets a restored guest speak, and waits for its first answer, which comes when its

@@ -159,6 +159,37 @@ func TestRestoreRefuses(t *testing.T) {
 	script(t, f, c, "true")
 }
 
+// TestRestoreKeepsOpenFiles: the processes of a saved guest keep their limit of open files.
+// Another one is refused, or said to be missing.
+func TestRestoreKeepsOpenFiles(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	f.Spec.Limits.OpenFiles = 100
+	c := f.Start()
+	script(t, f, c, "test $(ulimit -Hn) = 100")
+	image, files, _ := saved(t, f, c)
+	same, err := restored(t, f, image, files, "same")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script(t, f, same, "test $(ulimit -Hn) = 100")
+
+	f.Spec.Limits.OpenFiles = 64
+	_, err = restored(t, f, image, files, "fewer")
+	if no, ok := errors.AsType[*driver.UnenforceableError](err); !ok || no.Control != "limit open_files" {
+		t.Errorf("another limit: %v", err)
+	}
+	f.Spec.Guard.AllowDegraded = true
+	fewer, err := restored(t, f, image, files, "fewer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "limit open_files is not enforced as 64: "
+	if list := fewer.Controls().Degraded; !slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, want) }) {
+		t.Errorf("degraded: %q", list)
+	}
+}
+
 // counter compares a number in memory with one in a file, whenever it counts. If the
 // two were not of one moment it would say so.
 const counter = `echo 0 > n; (setsid sh -c 'i=0; while :; do test "$(cat n)" = $i || echo "$i $(cat n)" >> bad; i=$((i+1)); echo $i > n; done' >/dev/null 2>&1 &)`
