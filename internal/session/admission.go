@@ -113,8 +113,13 @@ func (a Admission) sensitive(root string) error {
 			return api.Usagef("", "%v", err)
 		}
 		for _, name := range append(secretDirs(), state...) {
-			if secret := home + "/" + name; root == secret || strings.HasPrefix(root, secret+"/") {
+			secret := home + "/" + name
+			switch {
+			case fsx.Within(root, secret):
 				return refused(hint, "%s is in a directory that holds secrets or the state of an agent", root)
+			case fsx.Within(secret, root):
+				return api.Refusef(api.CodeAdmission, hint, "the workspace was refused: %s holds %s, a place of secrets or of an agent's state",
+					quote.Path(root), quote.Path(secret))
 			}
 		}
 	}

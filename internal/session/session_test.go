@@ -213,7 +213,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{
-		"project/.git", "project/src", "project/sub", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x",
+		"project/.git", "project/src", "project/sub", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x", ".local/share/tool",
 	} {
 		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -249,6 +249,8 @@ func TestAdmission(t *testing.T) {
 		{"keys", true, "holds secrets", true},
 		{".claude/projects", true, "holds secrets", true},
 		{".local/share/opencode/x", true, "the state of an agent", true},
+		{".local/share", true, "share holds ", true},
+		{".local/share/tool", true, home + "/.local/share/tool", false},
 		{"elsewhere/.codex/x", true, "an agent's state", true},
 		{"bare", true, "bare git repository", true},
 		{"linked", true, "linked work tree", true},
