@@ -145,11 +145,21 @@ func checkFile(f *os.File, name string, forbidden uint32) error {
 	case info.UID != uint32(os.Geteuid()):
 		return untrusted(name, "belongs to another user")
 	case info.Mode&forbidden != 0:
-		return untrusted(name, "is open to others (mode %04o)", info.Mode)
+		return tooOpen(name, info.Mode, forbidden)
 	case info.Nlink != 1:
 		return untrusted(name, "has several names (hard links)")
 	}
 	return nil
+}
+
+// tooOpen returns the error for a file with forbidden permissions.
+func tooOpen(name string, mode, forbidden uint32) error {
+	what, change := "write it", "go-w"
+	if forbidden&0o044 != 0 {
+		what, change = "read or write it", "go="
+	}
+	return api.Refusef(api.CodeNotPrivate, "it must belong to you, and nobody else may "+what+": `chmod "+change+" "+quote.Arg(name)+"`",
+		"%s is open to others (mode %04o)", quote.Path(name), mode)
 }
 
 // readTrusted reads a file of a policy.
