@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,23 @@ func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("%s: %q, %v", path, text, err)
+	}
+}
+
+// TestLongOutput: what is kept of a long text is text, with a stream and without one, though
+// the cut is in the middle of a character.
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	cell := newCell(t, connect(t), "long")
+	run := client.Run{Command: client.Shell("printf a; yes é | head -n 600000 | tr -d '\\n'; printf '%1048576s' >&2")}
+	for _, opts := range [][]client.CallOption{nil, {client.Stdout(io.Discard)}} {
+		r, err := cell.Run(t.Context(), run, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Truncated || len(r.Stdout) != 1<<20-1 || !strings.HasSuffix(r.Stdout, "éé") || len(r.StdoutBase64) != 0 || len(r.Stderr) != 1<<20 {
+			t.Errorf("%v: %d bytes of text, %d bytes, %d of errors", r.Truncated, len(r.Stdout), len(r.StdoutBase64), len(r.Stderr))
+		}
 	}
 }
 

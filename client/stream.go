@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/sse"
@@ -145,8 +144,5 @@ func (r *record) take(m sse.Event) error {
 
 // text returns the bytes as text if they are UTF-8, and else as they are.
 func (r *record) text() (string, []byte) {
-	if utf8.Valid(r.data) {
-		return string(r.data), nil
-	}
-	return "", r.data
+	return api.OutputText(r.data, r.cut)
 }

@@ -114,3 +114,26 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOutputText: a cut in the middle of a character makes no bytes of a text.
+func TestOutputText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kept string
+		cut  bool
+		text string
+		data string
+	}{
+		{"aé", false, "aé", ""},
+		{"a\xc3", false, "", "a\xc3"},
+		{"a\xc3", true, "a", ""},
+		{"a\xf0\x9f\x98", true, "a", ""},
+		{"a\xff", true, "", "a\xff"},
+		{"\xff\xc3", true, "", "\xff\xc3"},
+		{"", true, "", ""},
+	} {
+		if text, data := api.OutputText([]byte(c.kept), c.cut); text != c.text || string(data) != c.data {
+			t.Errorf("%q, %v: %q %q", c.kept, c.cut, text, data)
+		}
+	}
+}

@@ -35,6 +35,33 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(t))
 }
 
+// OutputText returns what is kept of an output as text, or else as it is. If the rest was
+// cut off, a character that the cut went through is left out of the text.
+func OutputText(kept []byte, cut bool) (string, []byte) {
+	text := kept
+	if cut {
+		text = WholeEnd(kept)
+	}
+	if utf8.Valid(text) {
+		return string(text), nil
+	}
+	return "", kept
+}
+
+// WholeEnd cuts off the bytes of a last character that is not complete.
+func WholeEnd(p []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		at := len(p) - i
+		if utf8.RuneStart(p[at]) {
+			if !utf8.FullRune(p[at:]) {
+				return p[:at]
+			}
+			break
+		}
+	}
+	return p
+}
+
 // MarshalJSON implements json.Marshaler.
 func (t Texts) MarshalJSON() ([]byte, error) {
 	list := make([]Text, len(t))

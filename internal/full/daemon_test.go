@@ -141,7 +141,7 @@ func (d *daemon) send(method, path string, body any, header ...string) reply {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		req.Header.Add(header[i], header[i+1])
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {

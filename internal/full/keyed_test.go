@@ -55,8 +55,9 @@ func TestRefusedRequestIsForgotten(t *testing.T) {
 	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"true"}}, "Idempotency-Key", "k")
 	d.cell("demo")
 	d.want(200, nil, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"true"}}, "Idempotency-Key", "k")
-	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/accept", nil, "Idempotency-Key", "two words")
-	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/accept", nil, "Idempotency-Key", strings.Repeat("x", 256))
+	for _, malformed := range []string{"", "two words", strings.Repeat("x", 256), "\xc3\xa9"} {
+		d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/accept", nil, "Idempotency-Key", malformed)
+	}
 }
 
 // TestManyWithOneKey sends the same request many times at once.

@@ -59,7 +59,10 @@ func TestConditionalMoves(t *testing.T) {
 	d.want(200, nil, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"true"}}, "If-Match", old)
 	d.problem(412, api.CodeChanged, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"true"}}, "If-Match", old)
 	d.problem(412, api.CodeChanged, "POST", "/v1/cells/demo/restore", nil, "If-Match", old)
-	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/restore", nil, "If-Match", "nonsense")
+	for _, malformed := range []string{"", "nonsense", "3", `W/"3"`, `"3", "4"`} {
+		d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/restore", nil, "If-Match", malformed)
+	}
+	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/restore", nil, "If-Match", "*", "If-Match", "*")
 	d.want(200, nil, "POST", "/v1/cells/demo/accept", nil, "If-Match", "*")
 	labels, fork := `{"labels": {"team": "a"}}`, api.ForkBody{Name: "try"}
 	race := api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 2}

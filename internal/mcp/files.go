@@ -83,7 +83,7 @@ func readFile(ctx context.Context, c *call, in readFileArgs) (*answer, error) {
 
 // fill adds the bytes of a part to its document.
 func (d *contents) fill(data []byte) *answer {
-	if text := wholeEnd(data); d.Offset+int64(len(data)) < d.Size && utf8.Valid(text) {
+	if text := api.WholeEnd(data); d.Offset+int64(len(data)) < d.Size && utf8.Valid(text) {
 		data = text // the rest of the character comes with the next part
 	}
 	note := ""

@@ -54,7 +54,7 @@ func (s *stream) text() (string, []byte) {
 	head, tail := s.head, s.tail
 	if s.left > 0 {
 		// The cuts may be in the middle of a character.
-		head, tail = wholeEnd(head), wholeBegin(tail)
+		head, tail = api.WholeEnd(head), wholeBegin(tail)
 	}
 	if !utf8.Valid(head) || !utf8.Valid(tail) {
 		return "", append(append([]byte{}, s.head...), s.tail...)
@@ -64,20 +64,6 @@ func (s *stream) text() (string, []byte) {
 	}
 	gone := s.left + int64(len(s.head)-len(head)+len(s.tail)-len(tail))
 	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", head, gone, tail), nil
-}
-
-// wholeEnd cuts off the bytes of a character that is not complete.
-func wholeEnd(p []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
-		at := len(p) - i
-		if utf8.RuneStart(p[at]) {
-			if !utf8.FullRune(p[at:]) {
-				return p[:at]
-			}
-			break
-		}
-	}
-	return p
 }
 
 func wholeBegin(p []byte) []byte {

@@ -160,7 +160,10 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	needs, _ := ctx.Operation().Metadata[needsKey].([]Scope)
 	c.reads = !slices.ContainsFunc(needs, func(s Scope) bool { return s != Read })
 	name := cmp.Or(ctx.Param("cell"), ctx.Param("session"))
-	err := s.admit(c, needs, name, ctx.Header("If-Match"))
+	match, err := sentMatch(ctx)
+	if err == nil {
+		err = s.admit(c, needs, name, match)
+	}
 	if ctx.Param("session") != "" && err != nil && api.CodeOf(err) == api.CodeNotFound {
 		err = missingSession(name)
 	}
@@ -210,6 +213,26 @@ func (s *Server) refuse(ctx huma.Context, p *problem) {
 	_ = s.api.Marshal(ctx.BodyWriter(), "application/json", p.Problem)
 }
 
+// errMatch is the error of an If-Match that says nothing.
+func errMatch() error {
+	return api.Usagef(`send the ETag of the cell, such as "12"`, "malformed If-Match")
+}
+
+// sentMatch returns the header If-Match. One that is sent empty is malformed, because its
+// sender wants a condition, and so are several.
+func sentMatch(ctx huma.Context) (string, error) {
+	var sent []string
+	ctx.EachHeader(func(name, value string) {
+		if name == "If-Match" {
+			sent = append(sent, value)
+		}
+	})
+	if len(sent) > 1 || len(sent) == 1 && sent[0] == "" {
+		return "", errMatch()
+	}
+	return strings.Join(sent, ""), nil
+}
+
 // expectation reads If-Match: the revision that a cell must have, in quotes. It is
 // nil without the header, and for *.
 func expectation(header string) (expect *int64, err error) {
@@ -220,7 +243,7 @@ func expectation(header string) (expect *int64, err error) {
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	n, err := strconv.ParseInt(inner, 10, 64)
 	if !ok || !ok2 || err != nil || n < 0 {
-		return nil, api.Usagef(`send the ETag of the cell, such as "12"`, "malformed If-Match")
+		return nil, errMatch()
 	}
 	return &n, nil
 }

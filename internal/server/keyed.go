@@ -87,7 +87,7 @@ type keptAnswer struct {
 // listener's.
 func isKeyed(r *http.Request) bool {
 	_, isPort := portTargetOf(r)
-	return r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && !isPort && !isSite(r)
+	return r.Method == http.MethodPost && r.Header.Values("Idempotency-Key") != nil && !isPort && !isSite(r)
 }
 
 // once carries out a POST with an idempotency key, and answers its repetitions.
@@ -131,7 +131,7 @@ func (s *Server) claim(ctx context.Context, requests requestKeeper, k cell.Keyed
 // keyedContent checks a key, and returns everything that the request says, and the rights
 // that it is sent with: who has other rights does not get the answer, whatever its name.
 func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key, rights string) ([]byte, error) {
-	if len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
+	if key == "" || len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
 		return nil, api.Usagef("use up to 255 printable characters without spaces", "malformed Idempotency-Key")
 	}
 	if r.URL.Path == uploadsPath {

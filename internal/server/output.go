@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync"
-	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -32,10 +31,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 func (b *buffer) text() (string, []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if utf8.Valid(b.data) {
-		return string(b.data), nil
-	}
-	return "", b.data
+	return api.OutputText(b.data, b.cut)
 }
 
 // output is both streams of a command.

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from forkcell._stream import EventParser, Lines
+import base64
+import json
+
+import pytest
+
+from forkcell._call import Call
+from forkcell._stream import MAX_OUTPUT, Event, EventParser, Lines, Recorder
 
 
 def test_events_in_pieces() -> None:
@@ -20,3 +26,18 @@ def test_lines() -> None:
         lines.feed(piece)
     lines.feed(b"", final=True)
     assert found == ["a", "b\u00e4", "\ufffdrest"]
+
+
+@pytest.mark.parametrize(
+    ("output", "truncated", "kept"),
+    [
+        (b"x" * MAX_OUTPUT, False, {"stdout": "x" * MAX_OUTPUT}),
+        # The cut is in the middle of a character.
+        (b"a" + "\u00e4".encode() * MAX_OUTPUT, True, {"stdout": "a" + "\u00e4" * (MAX_OUTPUT // 2 - 1)}),
+        (b"a\xc3", False, {"stdout": "", "stdout_base64": "YcM="}),
+    ],
+)
+def test_kept_output(output: bytes, truncated: bool, kept: dict[str, str]) -> None:
+    recorder = Recorder(Call("POST", "/"))
+    recorder.take(Event("stdout", "", json.dumps({"data": base64.b64encode(output).decode()})))
+    assert recorder.take(Event("result", "", "{}")) == {"truncated": truncated, "stderr": "", **kept}

@@ -100,7 +100,8 @@ class Part {
       at += part.length;
     }
     try {
-      return { [name]: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
+      // Not the end of a text if it was cut: the cut may be in the middle of a character.
+      return { [name]: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: this.cut }) };
     } catch {
       return { [name]: "", [`${name}_base64`]: btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join("")) };
     }

@@ -88,13 +88,15 @@ class _Record:
         self.cut = False
 
     def feed(self, data: bytes) -> None:
-        self.data += data[: MAX_OUTPUT - len(self.data)]
-        self.cut = self.cut or len(self.data) == MAX_OUTPUT and bool(data)
+        room = MAX_OUTPUT - len(self.data)
+        self.data += data[:room]
+        self.cut = self.cut or len(data) > room
         self.lines.feed(data)
 
     def document(self, name: str) -> dict[str, str]:
         try:
-            return {name: self.data.decode("utf-8")}
+            # Not the end of a text if it was cut: the cut may be in the middle of a character.
+            return {name: codecs.getincrementaldecoder("utf-8")().decode(self.data, final=not self.cut)}
         except UnicodeDecodeError:
             return {name: "", f"{name}_base64": base64.b64encode(self.data).decode("ascii")}
 
