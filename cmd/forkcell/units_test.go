@@ -28,6 +28,9 @@ func TestUnits(t *testing.T) {
 	if !ok || !strings.Contains(service, `/100%% \"my\" $$home"`) {
 		t.Fatal(text)
 	}
+	if !strings.Contains(service, `"HOME=%h"`) { // a service of the system has none
+		t.Error(text)
+	}
 	for name, unit := range map[string]string{"forkcell.socket": socket, "forkcell.service": service} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(unit), 0o644); err != nil {
 			t.Fatal(err)

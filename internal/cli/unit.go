@@ -28,7 +28,8 @@ Requires=forkcell.socket
 
 [Service]
 Type=notify
-Environment="FORKCELL_HOME=$HOME"
+# A system service has no HOME, and the operator's configuration is beneath it.
+Environment="HOME=%h" "FORKCELL_HOME=$HOME"
 ExecStart="$PROGRAM" serve
 ExecReload=/bin/kill -HUP $MAINPID
 # Live cells outlive the daemon.
@@ -38,6 +39,8 @@ TimeoutStopSec=90
 # Limits of cells need control groups with every controller.
 Delegate=yes
 Restart=on-failure
+# Sooner, a daemon that cannot start would use up its starts, and the socket would be given up too.
+RestartSec=3
 
 [Install]
 WantedBy=default.target

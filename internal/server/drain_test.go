@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,5 +108,58 @@ func TestEndIsBounded(t *testing.T) {
 	case <-ended:
 	case <-time.After(interruptLimit - 5*time.Second):
 		t.Error("it waits again")
+	}
+}
+
+// slowEnd is a listener of a service manager that tells of its next Accept and of its end.
+type slowEnd struct {
+	net.Listener
+	accepting chan struct{}
+	closed    func()
+}
+
+func (l *slowEnd) Accept() (net.Conn, error) {
+	l.accepting <- struct{}{}
+	return l.Listener.Accept()
+}
+
+func (l *slowEnd) Close() error {
+	defer l.closed()
+	return l.Listener.Close()
+}
+
+// TestAcceptedAtTheEnd: a caller whose connection was accepted just before the daemon stops
+// gets an answer.
+func TestAcceptedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	l := &slowEnd{inner, make(chan struct{}, 2), sync.OnceFunc(func() { close(closed) })}
+	s := New(Config{Engine: func(caller.Caller) Engine { return nil }})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, Inherited{l}) }()
+	<-l.accepting
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	<-l.accepting // so it is accepted
+	stop()
+	<-closed
+	if _, err := conn.Write([]byte("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

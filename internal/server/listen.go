@@ -38,7 +38,7 @@ type peer struct {
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	srv := &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
-		ConnContext: s.identify, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		BaseContext: s.baseContext, ConnContext: s.connContext, ConnState: s.connState, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.jobs.all.Go(s.expireUploads)
 	failed := make(chan error, 1) // the first one ends the server
@@ -64,6 +64,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	err := s.untilEnd(ctx, failed, serve)
 	err = errors.Join(err, closeInherited(listeners))
 	inherited.Wait()
+	s.arrivals.wait()
 	return errors.Join(err, s.end(srv))
 }
 
@@ -104,6 +105,7 @@ func (s *Server) Handler() http.Handler {
 		if err == nil {
 			release, err = s.admitRequest(seen, r)
 		}
+		s.arrived(r)
 		if err != nil {
 			writeProblem(seen, s.problemOf(c, err))
 			return

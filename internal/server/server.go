@@ -88,6 +88,7 @@ type Server struct {
 	starting starting
 	held     held
 	drain    drain
+	arrivals arrivals
 	// words are those of hints.
 	words hint.Words
 	// extra takes listeners that are added while the server serves.
