@@ -289,6 +289,48 @@ func TestManyBranches(t *testing.T) {
 	w.nothingLeft()
 }
 
+// TestBranchesWhileOthersEnd makes a hundred branches while a hundred others end.
+func TestBranchesWhileOthersEnd(t *testing.T) {
+	t.Parallel()
+	w := newWarmLab(t, "loaded = []")
+	const n = 100
+	w.must("branch", "box", "--name", "old", "-n", fmt.Sprint(n))
+	var all sync.WaitGroup
+	all.Go(func() {
+		if code, _, errs := w.forkcell(append([]string{"stop"}, numbered("old", n)...)...); code != 0 {
+			t.Errorf("stop: exit %d: %s", code, errs)
+		}
+	})
+	code, _, errs := w.forkcell("branch", "box", "--name", "new", "-n", fmt.Sprint(n))
+	all.Wait()
+	if code != 0 {
+		t.Fatalf("branch: exit %d: %s", code, errs)
+	}
+	for _, i := range []int{1, n / 2, n} {
+		name := fmt.Sprintf("new-%d", i)
+		want := fmt.Sprintf("('%s', 1)\n", name)
+		if got := w.must("eval", name, "import socket\nloaded.append(1)\n(socket.gethostname(), len(loaded))"); got != want {
+			t.Errorf("%s answers %q", name, got)
+		}
+	}
+	if list := w.interpreters(); len(list) != 1+n {
+		t.Errorf("%d interpreters, not those of the template and of %d branches", len(list), n)
+	}
+	w.must(append([]string{"rm", "--force"}, append(numbered("new", n), numbered("old", n)...)...)...)
+	if list := w.interpreters(); len(list) != 1 {
+		t.Errorf("%d interpreters are left", len(list))
+	}
+	w.onlyTemplate()
+}
+
+// numbered returns the names of n branches.
+func numbered(name string, n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("%s-%d", name, i+1))
+	}
+	return list
+}
+
 // TestBranchOnFullDisk: branches on a full disk fail whole, and work when there is
 // room again.
 func TestBranchOnFullDisk(t *testing.T) {
