@@ -119,6 +119,19 @@ func (s *session) completeSession(cmd *cobra.Command, args []string, text string
 	return s.completeCell(cmd, args, text)
 }
 
+// unlessNone returns the error of going to a session whose agent does not run, or that
+// the cell has no session.
+func (s *session) unlessNone(ctx context.Context, name string, err error) error {
+	if api.CodeOf(err) != api.CodeNotStarted {
+		return err
+	}
+	none := s.engine(ctx, Read, func(ctx context.Context, e Engine) error {
+		_, err := agentsession.Show(ctx, e, name, s.now())
+		return err
+	})
+	return cmp.Or(none, err)
+}
+
 func newSessionAttach(s *session) *cobra.Command {
 	var o attachOptions
 	cmd := &cobra.Command{
@@ -158,7 +171,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 				})
 			})
 			if err != nil || v.result == nil || s.json {
-				return err
+				return s.unlessNone(cmd.Context(), args[0], err)
 			}
 			return s.sessionEnded(cmd.Context(), args[0], v.result.EndedBy)
 		},
@@ -246,7 +259,8 @@ Control characters are refused.`,
 				}
 				text = strings.TrimRight(string(data), "\r\n")
 			}
-			return s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return runSend(ctx, s, e, args[0], text, !noNewline) })
+			err := s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return runSend(ctx, s, e, args[0], text, !noNewline) })
+			return s.unlessNone(cmd.Context(), args[0], err)
 		},
 	}
 	cmd.Flags().BoolVar(&noNewline, "no-newline", false, "do not press Enter")
