@@ -86,8 +86,8 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Touch:  expirer.Touch,
 		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: listening.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
-		CredentialsFile: o.CredentialsFile,
-		Agents:          agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),
+		CredentialsFile: o.CredentialsFile, GrantsFile: grantsOf(o.Operator),
+		Agents: agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),
 		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
 	})
 	mountMCP(s, log)
@@ -105,6 +105,14 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 // not those of callers.
 func agentsOf(o api.Operator) session.Host {
 	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Tools: o.Env, Served: true}
+}
+
+// grantsOf returns the file of the operator's lasting grants.
+func grantsOf(o api.Operator) api.Text {
+	if o.Config == "" {
+		return ""
+	}
+	return api.Text(o.Config + "/config.yaml")
 }
 
 func publishOf(o api.ServeOptions) server.PublishConfig {

@@ -42,6 +42,9 @@ type Config struct {
 	AllowSource []string
 	// CredentialsFile is the operator's file of credentials; "" is none.
 	CredentialsFile api.Text
+	// GrantsFile is the operator's file of grants, for callers over the local socket; ""
+	// is none.
+	GrantsFile api.Text
 	// Agents are the coding agents of the host, for sessions. AllowAgents are the names of
 	// those that callers with a token may start.
 	Agents      session.Host
