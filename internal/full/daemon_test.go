@@ -137,11 +137,11 @@ func (d *daemon) send(method, path string, body any, header ...string) reply {
 	if err != nil {
 		d.Fatal(err)
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
+	}
+	if body != nil && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {

@@ -141,9 +141,9 @@ func TestDrainInterrupts(t *testing.T) {
 	d.cell("demo")
 	d.cell("keyed")
 	answers := make(chan reply, 2)
-	for cell, key := range map[string]string{"demo": "", "keyed": "k"} {
+	for cell, header := range map[string][]string{"demo": nil, "keyed": {"Idempotency-Key", "k"}} {
 		go func() {
-			answers <- d.send("POST", "/v1/cells/"+cell+"/runs", api.RunBody{Command: []string{"sh", "-c", "echo begun; exec sleep 1000"}}, "Idempotency-Key", key)
+			answers <- d.send("POST", "/v1/cells/"+cell+"/runs", api.RunBody{Command: []string{"sh", "-c", "echo begun; exec sleep 1000"}}, header...)
 		}()
 		d.untilBegun(cell)
 	}
