@@ -419,3 +419,8 @@ type TokenEndpoint struct {
 	Request map[string]string `json:"request"`
 	Answer  map[string]string `json:"answer"`
 }
+
+// TemplateError refuses to execute something in a warm template.
+func TemplateError(cell string) error {
+	return Refusef(CodeTemplate, "`forkcell branch "+cell+"` makes a cell to use", "cell %s is a warm template: nothing runs in it", cell)
+}

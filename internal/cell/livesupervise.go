@@ -191,7 +191,7 @@ func (r *run) awaitMain() time.Duration {
 // started.
 func (r *run) execFailure(err error) error {
 	if errors.Is(err, driver.ErrHeld) {
-		return api.Refusef(api.CodeTemplate, "`forkcell branch "+r.cell.Name+"` makes a cell to use", "cell %s is a warm template: nothing runs in it", r.cell.Name)
+		return api.TemplateError(r.cell.Name)
 	}
 	if _, ok := errors.AsType[*driver.StartError](err); !ok {
 		return r.startFailure(err)

@@ -19,6 +19,13 @@ func (e *Engine) Forward(ctx context.Context, name string, port int) (func(conte
 	if _, err := e.Sessions(ctx, name); err != nil {
 		return nil, err
 	}
+	status, err := e.Status(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case status.Live != nil && status.Live.Template:
+		return nil, api.TemplateError(name)
+	}
 	path := inCell(name, "/forward?port="+strconv.Itoa(port))
 	return func(ctx context.Context, conn io.ReadWriter) error {
 		sock, err := e.dial(ctx, path)

@@ -114,8 +114,12 @@ func (c *Client) copyError(path string, code int, complaints *bounded) error {
 // that of a copy is, so it passes the same controls; each connection is an event of
 // the run.
 func (c *Client) Forward(ctx context.Context, port int) (join func(context.Context, io.ReadWriter) error, err error) {
-	if _, err := c.line.Processes(ctx); err != nil { // check that the supervisor answers
-		return nil, fromWire(c.cell, err)
+	state, err := c.State(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case state.Template:
+		return nil, api.TemplateError(c.cell)
 	}
 	cmd := live.Command{Args: []string{carrier, forward.Verb, strconv.Itoa(port)}, Stdin: true}
 	return func(ctx context.Context, conn io.ReadWriter) error {

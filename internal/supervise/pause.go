@@ -11,6 +11,8 @@ import (
 // State describes a live cell.
 type State struct {
 	Paused bool `json:"paused"`
+	// Template means that the cell is a warm template.
+	Template bool `json:"template"`
 	// Commands counts the commands that run.
 	Commands int `json:"commands"`
 	// Idle is the time since the cell was used last: since a request, or the end of
@@ -30,7 +32,7 @@ func (h *Host) state() State {
 	s := State{Usage: h.Cell.Usage()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.Paused, s.Commands, s.Idle = h.paused, h.active, h.idle()
+	s.Paused, s.Template, s.Commands, s.Idle = h.paused, h.still, h.active, h.idle()
 	return s
 }
 
