@@ -16,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/token"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 const tagRuns = "runs"
@@ -273,11 +274,28 @@ func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Wr
 func (j *runJob) finish(ctx context.Context, w http.ResponseWriter) {
 	var out output
 	res, err := j.do(ctx, &out.stdout, &out.stderr, func(string) {})
-	if err != nil && !res.IsRecorded() {
-		writeProblem(w, j.server.problemOf(j.call, err))
+	if p := j.problem(res, err); p != nil {
+		writeProblem(w, p)
 		return
 	}
 	writeDocument(w, http.StatusOK, api.RunAnswer{RunResult: *res, Output: out.document()})
+}
+
+// problem returns the problem of a run that was not recorded, or of one whose cell could
+// not be started because a control or a limit cannot be had. That run has a receipt.
+func (j *runJob) problem(res *api.RunResult, err error) *problem {
+	if err == nil {
+		return nil
+	}
+	p := j.server.problemOf(j.call, err)
+	switch {
+	case !res.IsRecorded():
+		return p
+	case res.Outcome == string(receipt.Errored) && p.Status == http.StatusUnprocessableEntity:
+		p.Details = append(p.Details, "run "+res.RunID, "receipt "+res.ReceiptID)
+		return p
+	}
+	return nil
 }
 
 // begin answers when the run has begun, which then goes on without the caller.
@@ -320,12 +338,14 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 			_ = events.send("problem", j.server.problemOf(j.call, failed).Problem)
 		}
 	}
-	switch {
-	case events == nil:
+	if events == nil {
 		writeProblem(w, j.server.problemOf(j.call, err))
-	case err != nil && !res.IsRecorded():
-		_ = events.send("problem", j.server.problemOf(j.call, err).Problem)
-	default:
+		return
+	}
+	if p := j.problem(res, err); p != nil {
+		_ = events.send("problem", p.Problem)
+	}
+	if res.IsRecorded() {
 		_ = events.send("result", res)
 	}
 }
