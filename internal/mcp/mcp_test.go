@@ -39,8 +39,13 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 // connect connects a model to the tools, in memory.
 func connect(t *testing.T, session Session) *sdk.ClientSession {
 	t.Helper()
+	return connectTo(t, NewCatalog("v1"), session)
+}
+
+func connectTo(t *testing.T, c *Catalog, session Session) *sdk.ClientSession {
+	t.Helper()
 	here, there := sdk.NewInMemoryTransports()
-	server, err := NewCatalog("v1").Server(session, nil).Connect(t.Context(), here, nil)
+	server, err := c.Server(session, nil).Connect(t.Context(), here, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +120,35 @@ func TestRights(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallers: callers of one daemon see the arguments that their own rights allow, whoever
+// came before them.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	all := Rights{Run: true, Decide: true, Admin: true, Credentials: true, Sessions: true}
+	want := listTools(t, NewCatalog("v1"), all)
+	shared := NewCatalog("v1")
+	for _, r := range []Rights{{}, {Run: true}, {Run: true, Cell: "demo"}, {Run: true, Decide: true}} {
+		listTools(t, shared, r)
+	}
+	if got := listTools(t, shared, all); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// listTools returns the tools of a new session, as its client gets them.
+func listTools(t *testing.T, c *Catalog, r Rights) string {
+	t.Helper()
+	list, err := connectTo(t, c, Session{Rights: r}).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(list.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestRequests checks what tools send.

@@ -80,7 +80,7 @@ func fit(s *jsonschema.Schema, r Rights, needsCell bool) *jsonschema.Schema {
 	s = s.CloneSchemas()
 	for _, name := range r.hidden() {
 		delete(s.Properties, name)
-		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(p string) bool { return p == name })
+		s.PropertyOrder = slices.DeleteFunc(slices.Clone(s.PropertyOrder), func(p string) bool { return p == name })
 	}
 	if !needsCell {
 		return s
