@@ -288,8 +288,8 @@ type publishIntent struct {
 	Details    map[string]string `json:"details"`
 }
 
-// carryOut pushes, makes the branch and records it. A failed push leaves the
-// repository as it was.
+// carryOut pushes, makes the branch and records it. A failed push leaves the repository
+// as it was. After a push all the rest is tried, whatever of it fails.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
 	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
@@ -301,18 +301,25 @@ func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 			return errors.Join(err, p.dropIntent(p.id))
 		}
 	}
-	if err := w.AddBranch(ctx); err != nil {
-		if !p.req.Push {
-			return errors.Join(err, p.dropIntent(p.id))
-		}
+	added := w.AddBranch(ctx)
+	switch {
+	case added == nil:
+		failpoint.Hit("publish.branch")
+	case !p.req.Push:
+		return errors.Join(added, p.dropIntent(p.id))
+	default:
 		in.Details[detailPublishState] = publishedPushOnly
-		return errors.Join(err, p.record(ctx, in))
+		added = p.notAdded(added)
 	}
-	failpoint.Hit("publish.branch")
-	if err := p.record(ctx, in); err != nil || p.pull == nil {
-		return err
+	recorded := p.record(ctx, in)
+	if p.pull == nil {
+		return p.halfDone(nil, added, recorded)
 	}
-	return p.openPull(ctx, in.Details)
+	made := p.openPull(ctx)
+	if made == nil {
+		recorded = p.recordPull(ctx, in.Details) // it has all that the first one has
+	}
+	return p.halfDone(made, added, recorded)
 }
 
 // The details of a statement about a publication, and the values of its state.

@@ -1,14 +1,17 @@
 package cell_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,6 +58,7 @@ type codeHost struct {
 	asked  map[string]string
 	token  string
 	status int
+	pushed func() // called after a push, before git is answered
 }
 
 func newCodeHost(w *world) *codeHost {
@@ -63,10 +67,16 @@ func newCodeHost(w *world) *codeHost {
 	w.git("--git-dir", w.source+"-origin.git", "config", "http.receivepack", "true")
 	h := &codeHost{status: http.StatusCreated}
 	mux := http.NewServeMux()
-	mux.Handle("/team/app.git/", http.StripPrefix("/team/app.git", &cgi.Handler{
+	backend := http.StripPrefix("/team/app.git", &cgi.Handler{
 		Path: path + "/git-http-backend", Dir: "/",
 		Env: []string{"GIT_PROJECT_ROOT=" + w.source + "-origin.git", "GIT_HTTP_EXPORT_ALL=1", "PATH=" + os.Getenv("PATH")},
-	}))
+	})
+	mux.HandleFunc("/team/app.git/", func(rw http.ResponseWriter, r *http.Request) {
+		backend.ServeHTTP(rw, r)
+		if h.pushed != nil && r.Method == http.MethodPost {
+			h.pushed()
+		}
+	})
 	mux.HandleFunc("POST /api/v1/repos/team/app/pulls", func(rw http.ResponseWriter, r *http.Request) {
 		h.token, h.asked = r.Header.Get("Authorization"), nil
 		if err := json.NewDecoder(r.Body).Decode(&h.asked); err != nil {
@@ -129,4 +139,78 @@ func TestPullRequest(t *testing.T) {
 		t.Errorf("the repository has %s, origin %s", here, there)
 	}
 	w.sound("demo")
+}
+
+// TestPublishPart: once the branch is pushed, the rest is tried, whatever of it fails: the
+// pull request is made although the daemon is not told, or the repository cannot have the
+// branch. The error names what is there and what is missing, with a next step for each.
+func TestPublishPart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("mirror", "overlay")
+	w.repository("")
+	host := newCodeHost(w)
+	w.ok(os.WriteFile(w.source+"-settings", fmt.Appendf(nil, "require_signed: false\nforges: [{host: '%s', kind: forgejo, api: '%s/api/v1', token: 'env:FORGE_SECRET'}]\n",
+		strings.TrimPrefix(host.URL, "http://"), host.URL), 0o600))
+	w.git("remote", "set-url", "origin", host.URL+"/team/app.git")
+	archive := filepath.Join(t.TempDir(), "work.tar")
+	w.ok(exec.CommandContext(w.ctx, "sh", "-c", `mkdir "$1" && echo first > "$1/hello.txt" && tar -C "$1" -cf "$1.tar" hello.txt`, "sh", strings.TrimSuffix(archive, ".tar")).Run())
+	var told []api.PublicationBody
+	unreachable := 0 // so many reports fail
+	publish := func(branch string) (string, string) {
+		t.Helper()
+		told = nil
+		work := cell.ReceivedWork{Cell: "demo", Checkpoint: "chk_x", Report: func(_ context.Context, b api.PublicationBody) error {
+			told = append(told, b)
+			if len(told) <= unreachable {
+				return errors.New("connection refused")
+			}
+			return nil
+		}}
+		_, err := operator(w.e, w.source, "FORGE_SECRET=tok-1").PublishReceived(w.ctx, work, api.PublishRequest{
+			Cell: "mirror", Branch: branch, Sign: "off", Push: true, PR: true, Settings: w.source + "-settings",
+		}, func() (io.ReadCloser, error) { return os.Open(archive) })
+		if e, ok := errors.AsType[*api.Error](err); ok {
+			return e.Message, e.Hint
+		}
+		w.ok(err)
+		return "", ""
+	}
+	wants := func(got string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(got, part) {
+				t.Errorf("%q lacks %q", got, part)
+			}
+		}
+	}
+	pull, there := host.URL+"/team/app/pulls/1", host.URL+"/team/app.git"
+
+	unreachable = 2
+	said, hint := publish("work")
+	wants(said, "the branch work stays in "+w.source+" and at "+there+", and the pull request is "+pull, "the daemon has not recorded it: connection refused")
+	wants(hint, "daemon's operator")
+	if host.asked["head"] != "work" {
+		t.Errorf("asked for %v", host.asked)
+	}
+
+	unreachable = 1 // the second report has all
+	if said, _ := publish("late"); said != "" || len(told) != 2 || told[1].PullRequest != pull {
+		t.Errorf("%q: told %+v", said, told)
+	}
+
+	unreachable, host.status = 2, http.StatusForbidden
+	said, hint = publish("closed")
+	wants(said, "the branch closed stays in "+w.source+" and at "+there+", but", "the service answered 403", "the daemon has not recorded it")
+	wants(hint, "on the pages of the service", "daemon's operator")
+
+	unreachable, host.status = 0, http.StatusCreated
+	host.pushed = func() { w.git("branch", "raced", "main") } // the name is taken meanwhile
+	said, hint = publish("raced")
+	wants(said, "the branch raced stays at "+there+", and the pull request is "+pull, "it could not be made in "+w.source)
+	wants(hint, "`git -C "+w.source+" fetch origin`")
+	if len(told) != 2 || told[1].PullRequest != pull || !strings.Contains(told[1].State, "without the branch") {
+		t.Errorf("told %+v", told)
+	}
+	w.sound("mirror")
 }

@@ -79,22 +79,23 @@ func (p *publication) pullBody(ctx context.Context) (string, error) {
 	return strings.Join(parts, "\n\n"), nil
 }
 
-// openPull makes the pull request and records it. The branch that was pushed stays
-// if it fails.
-func (p *publication) openPull(ctx context.Context, details map[string]string) error {
+// openPull makes the pull request.
+func (p *publication) openPull(ctx context.Context) (err error) {
 	token := p.pull.token.HandOver()
 	defer clear(token)
-	at, err := p.pull.forge.Open(ctx, string(token), p.pull.doc)
-	if err != nil {
-		failed := api.Failf(api.CodePullRequest, err, "make the pull request; the branch %s stays in %s and at %s",
-			quote.Arg(p.req.Branch), quote.Path(p.to), quote.Line(p.remote.Show))
-		failed.Hint = "make it from that branch on the pages of the service, or publish again with another --branch"
-		return failed
+	if p.result.PullRequest, err = p.pull.forge.Open(ctx, string(token), p.pull.doc); err == nil {
+		return nil
 	}
-	p.result.PullRequest = at
+	failed := api.Failf(api.CodePullRequest, err, "the pull request could not be made")
+	failed.Hint = "make it from that branch on the pages of the service, or publish again with another --branch"
+	return failed
+}
+
+// recordPull states the publication once more, with its pull request.
+func (p *publication) recordPull(ctx context.Context, details map[string]string) error {
 	more := maps.Clone(details)
-	more["pull_request"] = quote.UTF8(at)
-	err = p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
+	more["pull_request"] = quote.UTF8(p.result.PullRequest)
+	err := p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
@@ -33,10 +35,57 @@ func (p *publication) report(ctx context.Context, d map[string]string) error {
 		PublishID: d["publish_id"], Checkpoint: d["published"], Repository: d["repository"], Branch: d["branch"], Base: d["base"], BaseCommit: d["base_commit"],
 		Commit: d["commit"], Signed: d["signed"], PushedTo: d["pushed_to"], PullRequest: d["pull_request"], State: d[detailPublishState],
 	})
-	if err != nil {
-		return api.Failf(api.CodePublish, err, "the branch %s was published, but the daemon has not recorded it", quote.Arg(p.req.Branch))
+	if err == nil {
+		return nil
 	}
-	return nil
+	failed := api.Failf(api.CodePublish, err, "the daemon has not recorded it")
+	failed.Hint = "your own log has it; name the branch to the daemon's operator, or publish again with another --branch when the daemon answers"
+	return failed
+}
+
+// notAdded is the error about a branch that was pushed, and is not in the repository.
+func (p *publication) notAdded(err error) error {
+	failed := api.Failf(api.CodePublish, err, "it could not be made in %s", quote.Path(p.to))
+	failed.Hint = "`git -C " + quote.Arg(p.to) + " fetch origin` brings it"
+	return failed
+}
+
+// halfDone is the error about what failed after the branch was made or pushed, the most
+// important first: it says what is there, what is missing, and what to do about each.
+func (p *publication) halfDone(made, added, recorded error) error {
+	parts := []error{made, added, recorded}
+	all := errors.Join(parts...)
+	if all == nil {
+		return nil
+	}
+	failed := api.Failf(api.CodePublish, all, "%s, but not all was done", p.published(added == nil))
+	if code := api.CodeOf(all); code != "" {
+		failed.Code = code
+	}
+	var hints []string
+	for _, err := range parts {
+		if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
+			hints = append(hints, e.Hint)
+		}
+	}
+	failed.Hint = strings.Join(hints, "; ")
+	return failed
+}
+
+// published says where the branch is.
+func (p *publication) published(here bool) string {
+	var at []string
+	if here {
+		at = append(at, "in "+quote.Path(p.to))
+	}
+	if p.req.Push {
+		at = append(at, "at "+quote.Line(p.remote.Show))
+	}
+	said := "the branch " + quote.Arg(p.req.Branch) + " stays " + strings.Join(at, " and ")
+	if p.result.PullRequest != "" {
+		said += ", and the pull request is " + quote.Line(p.result.PullRequest)
+	}
+	return said
 }
 
 // receiptsIn lists the receipts of the runs whose work an accepted state has, and the
