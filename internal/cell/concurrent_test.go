@@ -79,7 +79,9 @@ func TestManyCellsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "")
-	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "f", N: 6})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", N: 6})
+	w.refused(err, api.Usage, "a fork needs a name")
+	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "f", N: 6})
 	w.ok(err)
 	var group sync.WaitGroup
 	errs := make(chan error, 100)

@@ -127,6 +127,9 @@ func forkNames(req api.ForkRequest) ([]string, error) {
 	if req.N < 0 || req.N > maxForks {
 		return nil, api.Usagef("", "-n takes 1 to %d", maxForks)
 	}
+	if req.Name == "" {
+		return nil, api.Usagef(`send {"name":"NAME"}`, "a fork needs a name")
+	}
 	names := []string{req.Name}
 	if req.N > 0 {
 		names = names[:0]

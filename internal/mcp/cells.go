@@ -31,6 +31,9 @@ func cellTools() []tool {
 }
 
 func createCell(ctx context.Context, c *call, in api.CreateCell) (*answer, error) {
+	if in.ForkOf != "" {
+		return makeForks(ctx, c, request{method: http.MethodPost, path: path("cells"), body: in})
+	}
 	doc, raw, err := fetch[struct {
 		Cell         string        `json:"cell"`
 		CheckpointID string        `json:"checkpoint_id"`
@@ -100,7 +103,11 @@ type forkArgs struct {
 }
 
 func fork(ctx context.Context, c *call, in forkArgs) (*answer, error) {
-	doc, raw, err := fetch[api.ForkedCells](ctx, c, request{method: http.MethodPost, path: path("cells", in.Cell, "fork"), body: in.ForkBody})
+	return makeForks(ctx, c, request{method: http.MethodPost, path: path("cells", in.Cell, "fork"), body: in.ForkBody})
+}
+
+func makeForks(ctx context.Context, c *call, r request) (*answer, error) {
+	doc, raw, err := fetch[api.ForkedCells](ctx, c, r)
 	if err != nil {
 		return nil, err
 	}

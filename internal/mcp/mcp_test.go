@@ -175,6 +175,21 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestForks: cell_create with fork_of says what it made, as fork does.
+func TestForks(t *testing.T) {
+	t.Parallel()
+	a := &answers{status: 201, body: `{"from":"a","checkpoint_id":"chk_1","cells":[{"cell":"a-1"},{"cell":"a-2"}]}`}
+	s := connect(t, Session{Client: a, Rights: Rights{Run: true}})
+	for tool, args := range map[string]map[string]any{
+		"cell_create": {"fork_of": "a", "name": "a", "n": 2},
+		"fork":        {"cell": "a", "name": "a", "n": 2},
+	} {
+		if res, text := callTool(t, s, tool, args); res.IsError || text != "forked a at chk_1: a-1, a-2" {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+}
+
 // TestProblems checks errors of the API.
 func TestProblems(t *testing.T) {
 	t.Parallel()
