@@ -346,6 +346,7 @@ type SessionInfo struct {
 	Args       []string  `json:"args"`
 	TTY        bool      `json:"tty"`
 	Detachable bool      `json:"detachable"`
+	Main       bool      `json:"main" doc:"The cell ends with it. It is the agent of a session."`
 	Running    bool      `json:"running"`
 	Clients    int       `json:"clients"`
 	StartedAt  time.Time `json:"started_at"`

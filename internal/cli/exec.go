@@ -232,7 +232,7 @@ func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 	}
 	newest := api.SessionInfo{}
 	for _, ses := range list {
-		if ses.Running && ses.TTY && ses.Detachable && ses.Clients == 0 && !ses.StartedAt.Before(newest.StartedAt) {
+		if ses.Running && ses.TTY && ses.Detachable && !ses.Main && ses.Clients == 0 && !ses.StartedAt.Before(newest.StartedAt) {
 			newest = ses
 		}
 	}

@@ -178,7 +178,7 @@ func TestLeftByASignal(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", line, code, errs.String())
 		}
 	}
-	running := []api.SessionInfo{{ExecID: "exec_1", Running: true, Detachable: true}}
+	running := []api.SessionInfo{{ExecID: "exec_1", Running: true, Detachable: true, Main: true}}
 	for _, c := range []struct {
 		id       string
 		sessions []api.SessionInfo

@@ -132,7 +132,9 @@ type Session struct {
 	ArgsCut    bool
 	TTY        bool
 	Detachable bool
-	Started    time.Time
+	// Main means that the cell ends with the command.
+	Main    bool
+	Started time.Time
 	// Ended is zero while the command runs; Exit is valid only afterwards.
 	Ended time.Time
 	Exit  Exit

@@ -165,6 +165,7 @@ type sessionMessage struct {
 	ArgsCut    bool      `json:"args_cut,omitempty"`
 	TTY        bool      `json:"tty,omitempty"`
 	Detachable bool      `json:"detachable,omitempty"`
+	Main       bool      `json:"main,omitempty"`
 	Started    time.Time `json:"started"`
 	Ended      time.Time `json:"ended,omitzero"`
 	Exit       Exit      `json:"exit"`
@@ -175,14 +176,14 @@ type sessionMessage struct {
 
 func newSessionMessage(s Session) sessionMessage {
 	return sessionMessage{
-		ID: s.ID, Args: toBytes(s.Args), ArgsCut: s.ArgsCut, TTY: s.TTY, Detachable: s.Detachable,
+		ID: s.ID, Args: toBytes(s.Args), ArgsCut: s.ArgsCut, TTY: s.TTY, Detachable: s.Detachable, Main: s.Main,
 		Started: s.Started, Ended: s.Ended, Exit: s.Exit, Clients: s.Clients, Output: s.Output, Kept: s.Kept,
 	}
 }
 
 func (m sessionMessage) session() Session {
 	return Session{
-		ID: m.ID, Args: toStrings(m.Args), ArgsCut: m.ArgsCut, TTY: m.TTY, Detachable: m.Detachable,
+		ID: m.ID, Args: toStrings(m.Args), ArgsCut: m.ArgsCut, TTY: m.TTY, Detachable: m.Detachable, Main: m.Main,
 		Started: m.Started, Ended: m.Ended, Exit: m.Exit, Clients: m.Clients, Output: m.Output, Kept: m.Kept,
 	}
 }

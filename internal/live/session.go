@@ -75,7 +75,7 @@ func newSession(c Command, o Options) *session {
 		stall: o.StallLimit, grace: o.Grace, main: c.Main,
 		out:  ring{limit: o.ReplayBytes},
 		done: make(chan struct{}),
-		info: Session{TTY: c.TTY, Detachable: c.Detachable, Started: time.Now()},
+		info: Session{TTY: c.TTY, Detachable: c.Detachable, Main: c.Main, Started: time.Now()},
 	}
 	s.changed, s.typed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.in.closed = !c.Stdin

@@ -268,6 +268,9 @@ func TestOneTypist(t *testing.T) {
 		return err
 	})
 	id := <-ids
+	if list, err := f.Sessions(ctx); err != nil || len(list) != 1 || !list[0].Main {
+		t.Errorf("commands %+v, %v; the cell ends with this one", list, err)
+	}
 	attach := func(i int, k api.Keyboard) {
 		join(i, func(s live.Streams) error {
 			_, err := f.Attach(ctx, id, api.WindowSize{Rows: 11, Cols: 20 + uint16(i)}, s, live.Control{Keyboard: k})

@@ -28,7 +28,7 @@ func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error
 		return api.SessionInfo{}, api.WithHint(err, api.CodeNotFound, "`forkcell session list` shows them")
 	}
 	for _, x := range list {
-		if x.Running && x.Detachable {
+		if x.Running && x.Main {
 			return x, nil
 		}
 	}

@@ -283,7 +283,8 @@ func TestAdmission(t *testing.T) {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	terms := &api.SessionTerms{Agent: "claude", Assurance: "managed"}
-	agentRuns := api.SessionInfo{Running: true, Detachable: true, Clients: 2}
+	agentRuns := api.SessionInfo{Running: true, Detachable: true, Main: true, Clients: 2}
+	shell := api.SessionInfo{Running: true, Detachable: true}
 	over := agentRuns
 	over.Running = false
 	for _, c := range []struct {
@@ -295,6 +296,8 @@ func TestStates(t *testing.T) {
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now().Add(-api.AgentLimit - time.Second)}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}}, api.SessionRunning},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{over}}, api.SessionStopping},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{shell}, Since: time.Now()}, api.SessionStarting},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{over, shell}}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Since: time.Now(), Ending: true}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}, Ending: true}, api.SessionStopping},
 		{api.RunInfo{State: "running"}, nil, api.SessionInterrupted},
@@ -311,6 +314,29 @@ func TestStates(t *testing.T) {
 		}
 		if got := describe(status, []api.RunInfo{c.run}, time.Now()); got.Status != c.want {
 			t.Errorf("%+v: %s, want %s", c.run, got.Status, c.want)
+		}
+	}
+}
+
+// commands is a live cell with these commands.
+type commands []api.SessionInfo
+
+func (c commands) Sessions(context.Context, string) ([]api.SessionInfo, error) { return c, nil }
+
+// TestCommand: whoever goes to a session gets to its agent, and never to a shell of the
+// operator.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	shell := api.SessionInfo{ExecID: "exec_1", Running: true, Detachable: true, TTY: true}
+	agent := api.SessionInfo{ExecID: "exec_2", Running: true, Detachable: true, TTY: true, Main: true}
+	over := agent
+	over.Running = false
+	if got, err := Command(t.Context(), commands{shell, agent}, "s"); err != nil || got.ExecID != agent.ExecID {
+		t.Errorf("the agent is %+v, %v", got, err)
+	}
+	for _, list := range []commands{nil, {shell}, {shell, over}} {
+		if got, err := Command(t.Context(), list, "s"); err == nil || api.CodeOf(err) != api.CodeNotStarted {
+			t.Errorf("%+v: the agent is %+v, %v", list, got, err)
 		}
 	}
 }

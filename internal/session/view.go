@@ -139,7 +139,7 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 		s.MonitorPID = live.PID
 		s.Status = api.SessionStarting
 		for _, x := range live.Sessions {
-			if x.Running && x.Detachable {
+			if x.Running && x.Main {
 				s.Status = api.SessionRunning
 				s.Clients += x.Clients
 			}
@@ -231,7 +231,7 @@ func RefuseDelete(i *api.AgentSession, force bool) error {
 
 // ended reports whether the agent was executed and has ended: the cell is about to end.
 func ended(list []api.SessionInfo) bool {
-	return slices.ContainsFunc(list, func(x api.SessionInfo) bool { return x.Detachable && !x.Running })
+	return slices.ContainsFunc(list, func(x api.SessionInfo) bool { return x.Main && !x.Running })
 }
 
 // ending returns the state of a session whose run is not live.

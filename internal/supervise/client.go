@@ -123,7 +123,7 @@ func (c *Client) Sessions(ctx context.Context) ([]api.SessionInfo, error) {
 	var out []api.SessionInfo
 	for _, s := range list {
 		out = append(out, api.SessionInfo{
-			ExecID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
+			ExecID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Main: s.Main, Running: s.Running(),
 			Clients: s.Clients, StartedAt: s.Started.UTC(),
 		})
 	}

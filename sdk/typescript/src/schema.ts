@@ -3241,6 +3241,8 @@ export interface components {
             clients: number;
             detachable: boolean;
             exec_id: string;
+            /** @description The cell ends with it. It is the agent of a session. */
+            main: boolean;
             running: boolean;
             /** Format: date-time */
             started_at: string;

@@ -880,6 +880,7 @@ class SessionInfo:
     clients: int
     detachable: bool
     exec_id: str
+    main: bool
     running: bool
     started_at: str
     tty: bool
