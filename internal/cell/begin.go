@@ -33,7 +33,11 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
 	}}
 	r.degraded = slices.Concat(wanted.notes, req.degraded)
-	opened := r.openGate(ctx, hash, req.network())
+	network := req.network()
+	if network.known, err = s.knownTo(req); err != nil {
+		return nil, err
+	}
+	opened := r.openGate(ctx, hash, network)
 	defer func() { _, _ = opened() }() // on every path, wait until credentials are no longer read
 	if req.CheckpointName != "" {
 		if err := home.CheckName("checkpoint", req.CheckpointName); err != nil {
@@ -80,8 +84,8 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		}
 	}
 	// If this process dies, the one that finishes the run has only this record.
-	network, _ := needsGate(r.policy, req.network())
-	if r.rec.Asked, err = r.requested(network, req.Network.Resolve); err != nil {
+	captured, _ := needsGate(r.policy, network)
+	if r.rec.Asked, err = r.requested(captured, req.Network.Resolve); err != nil {
 		return nil, err
 	}
 	if req.CheckpointName != "" {
@@ -125,10 +129,40 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	if err := r.keysOutside(gate); err != nil {
 		return err
 	}
+	if err := r.recordKnown(gate); err != nil {
+		return err
+	}
 	r.connect(gate, granted)
 	r.out = newOutput(r.e.Store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
+}
+
+// knownTo returns what the earlier runs of a session told its programs of credentials.
+// A rewind keeps the agent's conversation, which may have it.
+func (s *session) knownTo(req runRequest) (known string, err error) {
+	if req.session == nil {
+		return "", nil
+	}
+	err = s.e.Store.View(func(tx *store.Tx) error {
+		runs, err := tx.Runs(s.cell.ID)
+		for _, r := range runs {
+			known = cmp.Or(r.Known, known)
+		}
+		return err
+	})
+	return known, err
+}
+
+// recordKnown records what the programs of a session know of its credentials.
+func (r *run) recordKnown(g *gate) (err error) {
+	if g == nil || r.rec.Session == nil {
+		return nil
+	}
+	if r.rec.Known, err = g.Known(); err != nil || r.rec.Known == "" {
+		return err
+	}
+	return r.e.Store.Note(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
 }
 
 // mounts returns the mounts of a generation, as far as the policy shows them.

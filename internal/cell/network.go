@@ -81,7 +81,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	}
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Agent: agent, Resolve: req.Resolve, CA: req.CA, Unrestricted: req.Unrestricted, Event: r.recordEvent, Reader: r.e.Caller.Reader(), Source: req.source,
+		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Known: req.known, Logins: req.Logins, Agent: agent, Resolve: req.Resolve, CA: req.CA, Unrestricted: req.Unrestricted, Event: r.recordEvent, Reader: r.e.Caller.Reader(), Source: req.source,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)

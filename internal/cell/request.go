@@ -60,6 +60,7 @@ type networkRequest struct {
 	reloadable bool
 	source     *gateway.Gateway // of a branch
 	trust      func() ([]gateway.File, error)
+	known      string // what earlier runs of a session told its programs
 }
 
 func (r runRequest) network() networkRequest {

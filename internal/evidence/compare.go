@@ -24,6 +24,7 @@ var noEvidence = map[string]string{
 	"checkpoints.freed":                "gc makes no statement; checked against the layers and the heads",
 	"runs.doc.accept_on_success":       "used while the run is unfinished; the receipt has the decision",
 	"runs.doc.cpu_us":                  "for usage; a database that was rebuilt counts from then on",
+	"runs.doc.known":                   "placeholders that a rewound session may still show; with others its requests are denied",
 	"runs.doc.restore_on_fail":         "used while the run is unfinished; the receipt has the decision",
 	"statements.id of a cell's change": "the id of an index entry; the digest names the statement",
 }

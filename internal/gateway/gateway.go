@@ -45,6 +45,9 @@ type Config struct {
 	// Placeholders are those that files of the cell hold already, by the names of
 	// credentials.
 	Placeholders map[string]string
+	// Known is what Known returned of an earlier gateway of the cell; "" if none is to be
+	// recalled.
+	Known string
 	// Logins are those that the cell's programs may renew.
 	Logins []api.Login
 	// Agent signs for the cell's programs that use SSH; nil if nothing does.
@@ -189,6 +192,10 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	if err := set.Shape(cfg.Placeholders); err != nil {
 		set.Drop()
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if err := recall(set, cfg.Known); err != nil {
+		set.Drop()
+		return nil, err
 	}
 	together(set, cfg.Logins)
 	return set, nil

@@ -30,6 +30,33 @@ func (g *Gateway) Save() ([]byte, error) {
 	return json.Marshal(saved{Authority: a, Names: g.table.Save(), Credentials: g.gen.Credentials.Known()})
 }
 
+// Known returns what the programs of the cell know of its credentials, for a later
+// gateway of the cell: placeholders and what stands before them, and no value. It is "" if
+// there are no credentials.
+func (g *Gateway) Known() (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.gen.Credentials.Known()
+	if len(known) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(known)
+	return string(text), err
+}
+
+// recall tells a Set what an earlier gateway of the cell returned as Known.
+func recall(set *credential.Set, text string) error {
+	if text == "" {
+		return nil
+	}
+	var known map[string]credential.Known
+	if err := json.Unmarshal([]byte(text), &known); err != nil {
+		return fmt.Errorf("the placeholders of earlier runs: %w", err)
+	}
+	set.Recall(known)
+	return nil
+}
+
 // Load returns a gateway that was saved. It serves nothing: it is the Source of others.
 func Load(data []byte) (*Gateway, error) {
 	var s saved

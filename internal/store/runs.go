@@ -59,6 +59,9 @@ type Run struct {
 	Control json.RawMessage `json:"control,omitempty"`
 	// Session is the session of a coding agent that the run is, as its receipt has it.
 	Session json.RawMessage `json:"session,omitempty"`
+	// Known is what the programs of a session's run know of its credentials: JSON with
+	// placeholders, no values.
+	Known string `json:"known,omitempty"`
 	// Turns says when the run takes turns; nil if it takes none.
 	Turns json.RawMessage `json:"turns,omitempty"`
 	// Degraded are controls of an unfinished run that are weaker than requested.

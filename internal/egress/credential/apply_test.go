@@ -251,6 +251,35 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// TestRecall: a later run of a cell has placeholders of its own, and understands the newest
+// of earlier runs; those of before stay unknown.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	creds := []policy.Credential{{Name: "a", Endpoints: at(t, "a.example", "/**"), ExposeAs: "A"}}
+	run := func(known map[string]credential.Known) *credential.Set {
+		s, err := credential.NewSet(creds, map[string]*credential.Value{"a": value(t, "one")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Recall(known)
+		return s
+	}
+	first := run(nil)
+	known, last := first.Known(), first
+	for range 64 {
+		last = run(known)
+		known = last.Known()
+	}
+	list := known["a"].Placeholders
+	if len(list) != 65 || list[0] != first.Environment()["A"] || list[64] != last.Environment()["A"] || len(known["a"].Leads) != 1 {
+		t.Fatalf("known are %d placeholders, leads %q", len(list), known["a"].Leads)
+	}
+	next := run(known)
+	if now := next.Known()["a"].Placeholders; len(now) != 65 || now[0] != list[1] || now[63] != list[64] {
+		t.Errorf("the oldest one is not forgotten: %d placeholders", len(now))
+	}
+}
+
 func TestReloadAndFork(t *testing.T) {
 	t.Parallel()
 	creds := []policy.Credential{{Name: "a", Endpoints: at(t, "a.example", "/**"), ExposeAs: "A"}}

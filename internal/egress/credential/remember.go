@@ -26,6 +26,30 @@ func (s *Set) Known() map[string]Known {
 	return out
 }
 
+// maxKnown is how many placeholders and leads of earlier runs are recalled for each
+// credential: the newest ones.
+const maxKnown = 64
+
+// Recall adds what an earlier run of the cell told its programs: they may have kept it, as
+// an agent does that shows its variables to its service. It must be called before the Set
+// is used, and after Shape.
+func (s *Set) Recall(known map[string]Known) {
+	for _, e := range s.entries {
+		k := known[e.Name]
+		e.earlier = newest(k.Placeholders)
+		if len(e.leads) == 0 {
+			e.leads = []string{""} // the last one is current
+		}
+		for _, lead := range newest(k.Leads) {
+			if !slices.Contains(e.leads, lead) {
+				e.leads = slices.Insert(e.leads, 0, lead)
+			}
+		}
+	}
+}
+
+func newest(list []string) []string { return slices.Clone(list[max(0, len(list)-maxKnown):]) }
+
 // Remembered returns a Set that has what a cell knows and no value. It is only of use
 // to make branches of it.
 func Remembered(known map[string]Known) *Set {
