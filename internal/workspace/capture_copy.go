@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -21,10 +22,14 @@ type copying struct {
 	found *findings
 }
 
-// copyAreas copies the directories of a generation's areas.
+// copyAreas copies the directories of a generation's areas, the workspace last: what
+// CaptureStable copies before two equal copies of it end is of a moment of the second one.
 func (c *Capture) copyAreas(ctx context.Context, from *Work, attrs attrRules) error {
 	var refused refusals
-	for _, a := range from.allAreas() {
+	for _, a := range slices.Backward(from.allAreas()) {
+		if err := c.w.s.step("capture.area"); err != nil {
+			return err
+		}
 		if err := refused.add(nameArea(a, from.copyArea(ctx, c.w.p, a.Dir, attrs))); err != nil {
 			return err
 		}

@@ -267,3 +267,34 @@ func TestCaptureStable(t *testing.T) {
 	w.must(work.Discard())
 	w.noPending()
 }
+
+// TestCaptureStableHome: the home of a copy is of the same moment as its workspace, also if
+// both change while the last of the two copies is made.
+func TestCaptureStableHome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	base, _ := w.imports()
+	work := w.begin(w.c, base.Layer)
+	n := 0
+	w.s.opt.hook = func(step string) error {
+		if step != "capture.area" {
+			return nil
+		}
+		if n++; n == 4 { // of two areas in the second copy
+			for _, area := range []string{AreaWorkspace, AreaHome} {
+				w.must(os.WriteFile(work.Dir()+"/"+area+"/later", nil, 0o600))
+			}
+		}
+		return nil
+	}
+	c, err := work.CaptureStable(t.Context(), w.op)
+	w.must(err)
+	_, files := os.Lstat(c.w.Dir() + "/workspace/later")
+	_, talk := os.Lstat(c.w.Dir() + "/home/later")
+	if n < 4 || (files == nil) != (talk == nil) {
+		t.Errorf("after %d areas: workspace %v, home %v", n, files, talk)
+	}
+	w.must(c.Discard())
+	w.must(work.Discard())
+	w.noPending()
+}
