@@ -35,11 +35,14 @@ type Admission struct {
 	NonGit bool
 }
 
-// secretDirs are directories below a home that hold secrets.
+// secretDirs are directories below a home that hold secrets: keys and logins, profiles of
+// browsers, wallets.
 func secretDirs() []string {
 	return []string{
 		".ssh", ".aws", ".azure", ".config", ".docker", ".npm", ".gem", ".gnupg", ".kube", ".password-store", ".mozilla",
 		".thunderbird", ".local/share/keyrings", ".cache/github-copilot", ".claude", ".codex", ".copilot", ".gemini",
+		".cargo", ".m2", ".oci", ".pki", ".terraform.d", ".local/share/kwalletd", ".var/app", "snap/firefox", "snap/chromium",
+		".bitcoin", ".litecoin", ".dogecoin", ".zcash", ".bitmonero", ".ethereum", ".electrum", ".electrum-ltc",
 	}
 }
 

@@ -214,6 +214,7 @@ func TestAdmission(t *testing.T) {
 	}
 	for _, dir := range []string{
 		"project/.git", "project/src", "project/sub", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind", "pipe", ".local/share/opencode/x", ".local/share/tool",
+		".cargo/registry", ".bitcoin/wallets", "snap",
 	} {
 		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -247,6 +248,9 @@ func TestAdmission(t *testing.T) {
 		{"..", true, "your home", true},
 		{".ssh/keys", true, "holds secrets", true},
 		{"keys", true, "holds secrets", true},
+		{".cargo/registry", true, "holds secrets", true},
+		{".bitcoin/wallets", true, "holds secrets", true},
+		{"snap", true, "snap holds ", true},
 		{".claude/projects", true, "holds secrets", true},
 		{".local/share/opencode/x", true, "the state of an agent", true},
 		{".local/share", true, "share holds ", true},
