@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,4 +151,24 @@ func (l Limits) String() string {
 		return "none asked for"
 	}
 	return strings.Join(list, ", ")
+}
+
+// NotEnforced is the line of a record about a limit that this host cannot set.
+func NotEnforced(limit, why string) string { return notEnforced(limit) + why }
+
+func notEnforced(limit string) string { return "limit " + limit + " is not enforced: " }
+
+// Achieved lists the limits for a receipt, without those that a line of NotEnforced in
+// degraded names.
+func (l Limits) Achieved(degraded []string) string {
+	missing := false
+	for limit, n := range map[string]*int64{"memory": &l.Memory, "cpu": &l.CPUsMilli, "pids": &l.PIDs} {
+		if *n > 0 && slices.ContainsFunc(degraded, func(line string) bool { return strings.HasPrefix(line, notEnforced(limit)) }) {
+			*n, missing = 0, true
+		}
+	}
+	if missing && l.Memory+l.CPUsMilli+l.PIDs+l.OpenFiles == 0 {
+		return "none of those asked for"
+	}
+	return l.String()
 }

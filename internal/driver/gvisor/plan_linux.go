@@ -30,7 +30,8 @@ type plan struct {
 	runtime  driver.Command
 	guest    protocol.Guest
 	degraded []string
-	limits   string
+	// limits are those that commands get, if the cell around the guest has its own.
+	limits driver.Limits
 	// runtimeFile and programFile are the files of the runtime and of the guest's first
 	// process.
 	runtimeFile, programFile string
@@ -49,7 +50,7 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	}
 	switch {
 	case len(s.Guard.AllowSyscalls) > 0:
-		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy, or use --runtime native", Always: true}
+		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy; cells of --runtime native have it", Always: true}
 	case len(s.Mounts.Absent) > 0:
 		return nil, &driver.UnenforceableError{Control: "paths that stay absent", Reason: "a guest makes its own list of a directory, and can make what the host hides", Remedy: "use --runtime native", Always: true}
 	case s.Network != nil && s.Network.Socket != "":
@@ -59,7 +60,7 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	case s.Template:
 		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native", Always: true}
 	}
-	p := &plan{outer: s, limits: s.Limits.String(), digests: &d.digests}
+	p := &plan{outer: s, limits: s.Limits, digests: &d.digests}
 	p.guest = protocol.Guest{ID: native.CallerIdentity(), OpenFiles: s.Limits.OpenFiles}
 	p.guest.ID.Super = s.AsRoot
 	if err := p.limit(&s); err != nil {
@@ -113,9 +114,9 @@ func (p *plan) limit(s *driver.Spec) error {
 	}
 	const reason = "the guest's processes are not processes of the host, and gVisor does not limit their number"
 	if !s.Guard.AllowDegraded {
-		return &driver.UnenforceableError{Control: "limit pids", Reason: reason, Remedy: "leave the limit out, or use --runtime native"}
+		return &driver.UnenforceableError{Control: "limit pids", Reason: reason, Remedy: "leave the limit out; cells of --runtime native have it"}
 	}
-	p.degraded = append(p.degraded, "limit pids is not enforced: "+reason)
+	p.degraded = append(p.degraded, driver.NotEnforced("pids", reason))
 	p.outer.Limits.PIDs = 0
 	return nil
 }
@@ -127,7 +128,7 @@ func (p *plan) attribute(s *driver.Spec) error {
 	}
 	const reason = "on the host, all connections of a guest are those of its runtime"
 	if !s.Guard.AllowDegraded {
-		return &driver.UnenforceableError{Control: "binaries in network policies", Reason: reason, Remedy: "allow any binary there (/**), or use --runtime native"}
+		return &driver.UnenforceableError{Control: "binaries in network policies", Reason: reason, Remedy: "allow any binary there (/**); cells of --runtime native know the programs"}
 	}
 	p.degraded = append(p.degraded, "connections that are allowed to some programs only are denied to all: "+reason)
 	return nil
@@ -142,7 +143,7 @@ func (p *plan) landlock(s *driver.Spec) error {
 	if !s.Guard.AllowDegraded {
 		return &driver.UnenforceableError{
 			Control: "landlock.compatibility: hard_requirement", Reason: reason,
-			Remedy: "leave landlock out of the policy if mounts are enough, or use --runtime native",
+			Remedy: "leave landlock out of the policy if mounts are enough; cells of --runtime native have it",
 		}
 	}
 	p.degraded = append(p.degraded, "landlock is not enforced: "+reason)
@@ -225,7 +226,6 @@ func (p *plan) controls(c driver.Controls) driver.Controls {
 	c.Kernel = "gVisor (systrap) on " + c.Kernel
 	c.Landlock = "none: mounts alone say which paths can be written"
 	c.Seccomp = "the guest's kernel answers the calls of commands; the runtime has " + c.Seccomp
-	c.Limits = p.limits
 	c.Capabilities = "none"
 	if p.guest.ID.Super {
 		c.Capabilities = "CHOWN DAC_OVERRIDE FOWNER SETUID SETGID, in the guest"
@@ -234,6 +234,7 @@ func (p *plan) controls(c driver.Controls) driver.Controls {
 	// commands.
 	c.Degraded = slices.DeleteFunc(slices.Clone(c.Degraded), func(s string) bool { return strings.HasPrefix(s, "seccomp: ") })
 	c.Degraded = append(c.Degraded, p.degraded...)
+	c.Limits = p.limits.Achieved(c.Degraded)
 	return c
 }
 

@@ -38,12 +38,15 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: resolve: %v", name, err)
 		}
 	}
-	s := driver.Spec{Limits: driver.Limits{PIDs: 10}, Guard: driver.Guard{AllowDegraded: true, LandlockRequired: true}, Command: command}
+	s := driver.Spec{Limits: driver.Limits{PIDs: 10, OpenFiles: 40}, Guard: driver.Guard{AllowDegraded: true, LandlockRequired: true}, Command: command}
 	c, err := d.Resolve(s)
 	for _, control := range []string{"limit pids", "landlock"} {
 		if err != nil || !slices.ContainsFunc(c.Degraded, func(s string) bool { return strings.HasPrefix(s, control+" is not enforced: ") }) {
 			t.Errorf("%s, allowed to be degraded: %+v, %v", control, c, err)
 		}
+	}
+	if c.Limits != "open files 40" {
+		t.Errorf("limits %q are claimed", c.Limits)
 	}
 	if c.Runtime != "gvisor" || !strings.Contains(c.Kernel, "gVisor") || !strings.HasPrefix(c.Landlock, "none") {
 		t.Errorf("controls %+v", c)

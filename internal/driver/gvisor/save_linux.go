@@ -284,7 +284,7 @@ func (p *plan) keepOpenFiles(s *driver.Spec, saved int64) error {
 		return &driver.UnenforceableError{Control: "limit open_files", Reason: reason, Remedy: "leave the limit out, or start the source with it"}
 	}
 	p.degraded = append(p.degraded, fmt.Sprintf("limit open_files is not enforced as %d: %s", s.Limits.OpenFiles, reason))
-	p.guest.OpenFiles = saved
+	p.guest.OpenFiles, p.limits.OpenFiles = saved, saved
 	return nil
 }
 

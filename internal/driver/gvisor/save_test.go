@@ -188,6 +188,9 @@ func TestRestoreKeepsOpenFiles(t *testing.T) {
 	if list := fewer.Controls().Degraded; !slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, want) }) {
 		t.Errorf("degraded: %q", list)
 	}
+	if limits := fewer.Controls().Limits; limits != "open files 100" {
+		t.Errorf("limits %q are claimed", limits)
+	}
 }
 
 // counter compares a number in memory with one in a file, whenever it counts. If the

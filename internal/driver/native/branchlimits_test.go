@@ -14,12 +14,15 @@ func TestBranchLimits(t *testing.T) {
 	n := New(Options{Cgroups: cgroup.Options{WithoutV1: true, WithoutV2: true}})
 	w := newWarmTemplateOf(t, n, warmCommand("import resource\nserve()"), nil)
 	b := driver.Branch{Spec: driver.Spec{ID: "branch", Command: driver.Command{Workdir: "/"}}}
-	b.Limits.OpenFiles, b.Limits.PIDs, b.Guard.AllowDegraded = 40, 30, true
+	b.Limits.OpenFiles, b.Limits.PIDs, b.Limits.Memory, b.Guard.AllowDegraded = 40, 30, 1<<30, true
 	c, err := w.Branch(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	if limits := c.Controls().Limits; limits != "pids 30, open files 40" {
+		t.Errorf("limits %q are claimed", limits)
+	}
 	for code, want := range map[string]string{
 		"resource.getrlimit(resource.RLIMIT_NOFILE)": "(40, 40)",
 		"resource.getrlimit(resource.RLIMIT_NPROC)":  "(30, 30)",

@@ -39,6 +39,7 @@ func (n *Driver) limit(s *driver.Spec) (*limited, error) {
 	if l.degraded, err = weaken(host, &asked, s.Guard.AllowDegraded); err != nil {
 		return nil, err
 	}
+	l.summary = s.Limits.Achieved(l.degraded)
 	if asked.PIDs == 0 {
 		l.processes = s.Limits.PIDs
 	}
@@ -68,11 +69,11 @@ func weaken(host *cgroup.Host, asked *cgroup.Limits, allowed bool) (degraded []s
 		if !allowed {
 			return nil, &driver.UnenforceableError{Control: "limit " + string(c.control), Reason: can.Reason, Remedy: can.Remedy}
 		}
-		text := "limit %s is not enforced: %s"
+		line := driver.NotEnforced(string(c.control), can.Reason)
 		if c.control == cgroup.PIDs {
-			text = "limit %s is held by a resource limit only: %s"
+			line = fmt.Sprintf("limit %s is held by a resource limit only: %s", c.control, can.Reason)
 		}
-		degraded = append(degraded, fmt.Sprintf(text, c.control, can.Reason))
+		degraded = append(degraded, line)
 		*c.value = 0
 	}
 	return degraded, nil

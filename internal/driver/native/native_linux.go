@@ -182,7 +182,7 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 			return driver.Controls{}, fault.At("limits", err)
 		}
 	}
-	c := controls(p.ID, api, s.Limits.String(), r)
+	c := controls(p.ID, api, s.Limits.Achieved(r.Degraded), r)
 	if s.Network != nil {
 		c.Network = captured
 	}
