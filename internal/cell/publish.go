@@ -69,7 +69,7 @@ func (s *session) publish(ctx context.Context, p *publication) (_ *api.PublishRe
 	defer func() { err = errors.Join(err, remove()) }()
 	work, err := p.work(ctx, repo, scratch)
 	if err != nil {
-		return nil, err
+		return nil, p.unpushed(err)
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
 	p.describe(work)

@@ -141,6 +141,25 @@ func TestPullRequest(t *testing.T) {
 	w.sound("demo")
 }
 
+// archive returns the path of a tar archive of one file.
+func (w *world) archive(name, text string) string {
+	w.Helper()
+	dir := w.TempDir()
+	w.ok(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	w.ok(exec.CommandContext(w.ctx, "tar", "-C", dir, "-cf", dir+".tar", name).Run())
+	return dir + ".tar"
+}
+
+// has compares a text with parts that it must have.
+func (w *world) has(got string, parts ...string) {
+	w.Helper()
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			w.Errorf("%q lacks %q", got, part)
+		}
+	}
+}
+
 // TestPublishPart: once the branch is pushed, the rest is tried, whatever of it fails: the
 // pull request is made although the daemon is not told, or the repository cannot have the
 // branch. The error names what is there and what is missing, with a next step for each.
@@ -153,8 +172,7 @@ func TestPublishPart(t *testing.T) {
 	w.ok(os.WriteFile(w.source+"-settings", fmt.Appendf(nil, "require_signed: false\nforges: [{host: '%s', kind: forgejo, api: '%s/api/v1', token: 'env:FORGE_SECRET'}]\n",
 		strings.TrimPrefix(host.URL, "http://"), host.URL), 0o600))
 	w.git("remote", "set-url", "origin", host.URL+"/team/app.git")
-	archive := filepath.Join(t.TempDir(), "work.tar")
-	w.ok(exec.CommandContext(w.ctx, "sh", "-c", `mkdir "$1" && echo first > "$1/hello.txt" && tar -C "$1" -cf "$1.tar" hello.txt`, "sh", strings.TrimSuffix(archive, ".tar")).Run())
+	archive := w.archive("hello.txt", "first\n")
 	var told []api.PublicationBody
 	unreachable := 0 // so many reports fail
 	publish := func(branch string) (string, string) {
@@ -176,20 +194,12 @@ func TestPublishPart(t *testing.T) {
 		w.ok(err)
 		return "", ""
 	}
-	wants := func(got string, parts ...string) {
-		t.Helper()
-		for _, part := range parts {
-			if !strings.Contains(got, part) {
-				t.Errorf("%q lacks %q", got, part)
-			}
-		}
-	}
 	pull, there := host.URL+"/team/app/pulls/1", host.URL+"/team/app.git"
 
 	unreachable = 2
 	said, hint := publish("work")
-	wants(said, "the branch work stays in "+w.source+" and at "+there+", and the pull request is "+pull, "the daemon has not recorded it: connection refused")
-	wants(hint, "daemon's operator")
+	w.has(said, "the branch work stays in "+w.source+" and at "+there+", and the pull request is "+pull, "the daemon has not recorded it: connection refused")
+	w.has(hint, "daemon's operator")
 	if host.asked["head"] != "work" {
 		t.Errorf("asked for %v", host.asked)
 	}
@@ -201,16 +211,52 @@ func TestPublishPart(t *testing.T) {
 
 	unreachable, host.status = 2, http.StatusForbidden
 	said, hint = publish("closed")
-	wants(said, "the branch closed stays in "+w.source+" and at "+there+", but", "the service answered 403", "the daemon has not recorded it")
-	wants(hint, "on the pages of the service", "daemon's operator")
+	w.has(said, "the branch closed stays in "+w.source+" and at "+there+", but", "the service answered 403", "the daemon has not recorded it")
+	w.has(hint, "on the pages of the service", "daemon's operator")
 
 	unreachable, host.status = 0, http.StatusCreated
 	host.pushed = func() { w.git("branch", "raced", "main") } // the name is taken meanwhile
 	said, hint = publish("raced")
-	wants(said, "the branch raced stays at "+there+", and the pull request is "+pull, "it could not be made in "+w.source)
-	wants(hint, "`git -C "+w.source+" fetch origin`")
+	w.has(said, "the branch raced stays at "+there+", and the pull request is "+pull, "it could not be made in "+w.source)
+	w.has(hint, "`git -C "+w.source+" fetch origin`")
 	if len(told) != 2 || told[1].PullRequest != pull || !strings.Contains(told[1].State, "without the branch") {
 		t.Errorf("told %+v", told)
 	}
 	w.sound("mirror")
+}
+
+// TestPublishThenPush: for a branch that was published without a push, the refusal says how
+// to push it. Any other branch is not for that.
+func TestPublishThenPush(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.repository("require_signed: false\n")
+	w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
+	hint := func(branch string, push bool) string {
+		t.Helper()
+		_, err := operator(w.e, w.source).Publish(w.ctx, api.PublishRequest{
+			Cell: "demo", Branch: branch, Sign: "off", Push: push, Settings: w.source + "-settings",
+		})
+		e, _ := errors.AsType[*api.Error](err)
+		if e == nil {
+			w.ok(err)
+			return ""
+		}
+		return e.Hint
+	}
+	if got := hint("work", false); got != "" {
+		t.Fatalf("not published: %s", got)
+	}
+	if got, want := hint("work", true), "`git -C "+w.source+" push origin work` pushes it"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	const other = "choose another name with --branch"
+	if got := hint("work", false); got != other {
+		t.Errorf("without a push: %q", got)
+	}
+	w.git("branch", "-f", "work", "main")
+	if got := hint("work", true); got != other {
+		t.Errorf("of another commit: %q", got)
+	}
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // ReceivedWork is what a daemon's cell has accepted, for its mirror to publish.
@@ -142,4 +144,39 @@ func keptRuns(tx *store.Tx, c store.Cell, at store.Checkpoint) ([]api.PublishedR
 		}
 	}
 	return out, err
+}
+
+// unpushed names the way to push a branch that this cell published without a push, in
+// place of the error that the branch exists.
+func (p *publication) unpushed(err error) error {
+	if !p.req.Push || api.CodeOf(err) != api.CodeExists {
+		return err
+	}
+	commit, readErr := publish.BranchCommit(p.to, p.req.Branch)
+	if readErr != nil || commit == "" {
+		return err
+	}
+	if ours, viewErr := p.publishedOnlyHere(commit); viewErr != nil || !ours {
+		return err
+	}
+	return api.WithHint(err, api.CodeExists, "it was published without a push; `git -C "+quote.Arg(p.to)+" push origin "+quote.Arg(p.req.Branch)+"` pushes it")
+}
+
+// publishedOnlyHere reports whether this cell published a commit on the branch, and did
+// not push it.
+func (p *publication) publishedOnlyHere(commit string) (ours bool, err error) {
+	err = p.e.Store.View(func(tx *store.Tx) error {
+		list, err := tx.Statements(p.cell.ID)
+		for _, st := range list {
+			env, readErr := p.e.Evidence.Envelope(st.Seq)
+			if err = errors.Join(err, readErr); err != nil {
+				return err
+			}
+			if c, is := env.Statement.Predicate.(*receipt.Change); is && c.Op == receipt.OpPublish && c.Details["commit"] == commit {
+				ours = c.Details["branch"] == p.req.Branch && c.Details["pushed_to"] == ""
+			}
+		}
+		return err
+	})
+	return ours, err
 }

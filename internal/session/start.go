@@ -146,7 +146,7 @@ const busyLimit = time.Minute
 func Base(ctx context.Context, e Engine, dir, session string, build Maker, notes func(string)) (string, error) {
 	name, below, err := e.CellAt(ctx, dir)
 	if err != nil {
-		return "", err
+		return "", api.WithHint(err, api.CodeSeveralCells, "a session forks the only one: `forkcell rm CELL` removes one that is not needed")
 	}
 	if err := checkName(ctx, e, session, dir, name == "" || below != "."); err != nil {
 		return "", err

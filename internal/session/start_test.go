@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,20 @@ func (e *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartRes
 
 func (e *fakeEngine) Exec(context.Context, api.ExecRequest, cell.Stdio) (*api.ExecResult, error) {
 	return &api.ExecResult{}, nil
+}
+
+// CellAt finds two cells of the directory.
+func (e *fakeEngine) CellAt(context.Context, string) (name, below string, err error) {
+	return "", "", api.Refusef(api.CodeSeveralCells, "give the name of one of them", "several cells")
+}
+
+// TestBaseOfSeveral: agent takes no name of a cell, so the hint says something else.
+func TestBaseOfSeveral(t *testing.T) {
+	t.Parallel()
+	_, err := Base(t.Context(), &fakeEngine{}, "/work", "", nil, nil)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeSeveralCells || !strings.Contains(e.Hint, "`forkcell rm CELL`") {
+		t.Errorf("got %+v", err)
+	}
 }
 
 // TestBeginAsksOnce: the start says where the files are. The status of the cell, which the
