@@ -96,8 +96,9 @@ func (r *race) execute(ctx context.Context, i int) (end ending, err error) {
 	end.outcome = receipt.Succeeded
 	if c.Code != "" {
 		var res *api.EvalResult
-		if res, err = r.engine.Eval(ctx, api.EvalRequest{Cell: name, Code: c.Code}); err == nil && res.Error != nil {
-			end.outcome, end.code = receipt.Failed, 1
+		res, err = r.engine.Eval(ctx, api.EvalRequest{Cell: name, Code: c.Code})
+		if processEnded(err) || err == nil && res.Error != nil {
+			end.outcome, end.code, err = receipt.Failed, 1, nil
 		}
 	} else {
 		var res *api.ExecResult
@@ -119,6 +120,12 @@ func (r *race) execute(ctx context.Context, i int) (end ending, err error) {
 	}
 	end.took = time.Since(begin)
 	return end, err
+}
+
+// processEnded reports whether err says that the process of a branch, which was warm, has
+// ended while it ran code.
+func processEnded(err error) bool {
+	return api.CodeOf(err) == api.CodeNotWarm && api.KindOf(err) == api.Refused
 }
 
 // stopUnused ends the branch of an attempt that never began. Its cell is removed, or

@@ -60,6 +60,25 @@ func TestWarm(t *testing.T) {
 	w.refused(err, api.Busy, "demo")
 }
 
+// TestWarmProcessEnds: code that ends its process has failed, and the race goes on.
+func TestWarmProcessEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.template()
+	res, err := w.race(api.RaceRequest{
+		Warm: true, Jobs: 1,
+		Attempts: []api.RaceCommand{{Code: "os._exit(3)"}, {Code: "os._exit(0)"}, {Code: "os.kill(os.getpid(), 9)"}, {Code: write("'1'")}},
+	})
+	w.ok(err)
+	w.wantWinner(res, 4, "demo-race-4")
+	for _, a := range res.Attempts[:3] {
+		if a.Outcome != "failed" || a.ExitCode != 1 || a.ReceiptID == "" {
+			t.Errorf("%+v", a)
+		}
+	}
+	w.wantCells("demo", "demo-race-4")
+}
+
 // TestWarmInterrupted ends a race while its attempts run. Each that had begun has a
 // receipt, and no branch is left.
 func TestWarmInterrupted(t *testing.T) {
