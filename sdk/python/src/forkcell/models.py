@@ -881,6 +881,9 @@ class SessionInfo:
     detachable: bool
     exec_id: str
     main: bool
+    """
+    The cell ends with it. It is the agent of a session.
+    """
     running: bool
     started_at: str
     tty: bool
