@@ -231,8 +231,12 @@ func copyError(source string, err error) error {
 	if errors.Is(err, driver.ErrNotWarm) {
 		return api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
 	}
-	if start, ok := errors.AsType[*driver.StartError](err); ok && errors.Is(err, driver.ErrNotConfined) {
+	start, ok := errors.AsType[*driver.StartError](err)
+	switch {
+	case ok && errors.Is(err, driver.ErrNotConfined):
 		return api.Refusef(api.CodeNotWarm, "what the warm process opens or maps to share must be closed when it gets warm", "%v", start.Err)
+	case ok && errors.Is(err, driver.ErrNotReady):
+		return api.Refusef(api.CodeNotWarm, "mend what FORKCELL_AFTER_FORK names, then `forkcell stop "+source+"`, and make it a template again", "%v", start.Err)
 	}
 	return err
 }

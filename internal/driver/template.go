@@ -12,6 +12,10 @@ var ErrNotWarm = errors.New("the cell is not warm")
 // template that a branch must not have.
 var ErrNotConfined = errors.New("the copy is not confined")
 
+// ErrNotReady means that a copy failed at what it does before it is used: it seeds its
+// random numbers, and calls what FORKCELL_AFTER_FORK names.
+var ErrNotReady = errors.New("the copy did not get ready")
+
 // ErrHeld means that nothing can be executed in a template that is warm.
 var ErrHeld = errors.New("the template is warm, and stands still")
 

@@ -88,6 +88,9 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 		return err
 	}
 	_, err = c.line.await(ctx, "ready")
+	if _, ok := errors.AsType[*refusal](err); ok {
+		err = fmt.Errorf("%w: %w", driver.ErrNotReady, err)
+	}
 	return err
 }
 
