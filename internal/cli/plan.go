@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func printPlan(p *page, r *api.RunPlan) {
 		"cache", cacheText(r.Cache),
 	)
 	printControls(p, r.Controls)
-	for _, d := range slices.Concat(r.Degraded, r.Controls.Degraded) {
+	for _, d := range r.Degraded {
 		p.printf("degraded: %s\n", quote.Line(d))
 	}
 }
