@@ -211,6 +211,9 @@ func (m *page) logs(r *Run) {
 		note := ""
 		if l.Truncated {
 			note = "truncated"
+			if l.Length > 0 {
+				note += " from " + strconv.FormatInt(l.Length, 10) + " bytes"
+			}
 		}
 		m.row(code(l.Stream), code(strconv.FormatInt(l.Bytes, 10)), code(l.SHA256), note)
 	}

@@ -183,12 +183,25 @@ type Events struct {
 	ByAction  map[string]int64 `json:"by_action,omitempty"`
 }
 
-// Log is the stored output of one stream.
+// Log is the stored output of one stream. SHA256 and Bytes are those of what is stored.
 type Log struct {
 	Stream    string `json:"stream"`
 	SHA256    string `json:"sha256"`
 	Bytes     int64  `json:"bytes"`
 	Truncated bool   `json:"truncated"`
+	// Length is the number of bytes that a truncated stream had, and 0 for others. Older
+	// receipts do not have it.
+	Length int64 `json:"length,omitempty"`
+}
+
+func (l Log) check() error {
+	if !isHash(l.SHA256) || l.Bytes < 0 {
+		return fmt.Errorf("log %q: bad sha256 or size", l.Stream)
+	}
+	if l.Length != 0 && (!l.Truncated || l.Length <= l.Bytes) {
+		return fmt.Errorf("log %q: bad length", l.Stream)
+	}
+	return nil
 }
 
 // AutoDecision is the decision inside a receipt.
@@ -253,8 +266,8 @@ func (r *Run) check() error {
 		return errors.New("no command")
 	}
 	for _, l := range r.Logs {
-		if !isHash(l.SHA256) || l.Bytes < 0 {
-			return fmt.Errorf("log %q: bad sha256 or size", l.Stream)
+		if err := l.check(); err != nil {
+			return err
 		}
 	}
 	return r.checkDecision()

@@ -114,6 +114,8 @@ func TestSignRefuses(t *testing.T) {
 		"manual in a receipt":     func(r *Run) { r.Decision.Automatic = false },
 		"policy hash":             func(r *Run) { r.PolicyHash = "x" },
 		"log hash":                func(r *Run) { r.Logs[0].SHA256 = "" },
+		"log shorter than kept":   func(r *Run) { r.Logs[1].Length = r.Logs[1].Bytes },
+		"length of a whole log":   func(r *Run) { r.Logs[0].Length = r.Logs[0].Bytes + 1 },
 		"controls are not JSON":   func(r *Run) { r.Controls.Asked = json.RawMessage(`{`) },
 		"controls with two keys":  func(r *Run) { r.Controls.Asked = json.RawMessage(`{"a":1,"a":2}`) },
 		"controls half a pair":    func(r *Run) { r.Controls.Asked = json.RawMessage(`{"a":"\ud800"}`) },

@@ -79,6 +79,7 @@ type RunSettings struct {
 	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB."`
 	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." minimum:"0"`
 	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"0"`
+	OutputLimit   string                     `json:"output_limit,omitempty" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it."`
 	Root          string                     `json:"root,omitempty" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin."`
 	AsRoot        bool                       `json:"as_root,omitempty" doc:"Run as root in the cell. Needs the scope admin."`
 	Credentials   map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`

@@ -21,6 +21,9 @@ type RunOptions struct {
 	Memory int64 `json:"memory,omitempty"`
 	CPUs   int64 `json:"cpus_milli,omitempty"`
 	PIDs   int64 `json:"pids,omitempty"`
+	// OutputLimit is how many bytes of each stream are stored; 0 is the default, 64 MiB.
+	// A policy can only lower it.
+	OutputLimit int64 `json:"output_limit,omitempty"`
 	// AllowDegraded runs the command although a control cannot be enforced.
 	AllowDegraded bool `json:"allow_degraded,omitempty"`
 	// WatchDisk accepts a limit on the disk that is enforced by looking at intervals, as
@@ -41,6 +44,9 @@ type RunOptions struct {
 	// Control, if set, masks the control files of the workspace.
 	Control *ControlRequest `json:"control,omitempty"`
 }
+
+// DefaultOutputLimit is how much of each stream of a run is stored without another limit.
+const DefaultOutputLimit = 64 << 20
 
 // RunRequest asks for one governed run.
 type RunRequest struct {

@@ -31,6 +31,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}
 	r := &run{session: s, runPlan: runPlan{
 		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
+		limitOutput: outputLimit(wanted.policy.Limits.Output, req.OutputLimit),
 	}}
 	r.degraded = slices.Concat(wanted.notes, req.degraded)
 	network := req.network()
@@ -133,7 +134,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 		return err
 	}
 	r.connect(gate, granted)
-	r.out = newOutput(r.e.Store, env, r.policy.Limits.Output, r.credentials())
+	r.out = newOutput(r.e.Store, env, r.limitOutput, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
 }

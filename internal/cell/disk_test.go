@@ -60,7 +60,7 @@ func TestDiskFullAlone(t *testing.T) {
 			t.Fatalf("a full disk was not noticed: %+v", res)
 		}
 	case err == nil:
-		if !strings.Contains(strings.Join(res.Notes, " "), "not all of the output") {
+		if !strings.Contains(strings.Join(res.Notes, " "), "are stored: ") {
 			t.Fatalf("the loss of output is not said: %+v", res)
 		}
 	case api.KindOf(err) != api.Failed || !strings.Contains(err.Error(), "no space left") && !strings.Contains(err.Error(), "full"):

@@ -1,12 +1,14 @@
 package cell_test
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // trigger closes a channel at the first byte that it is given.
@@ -43,4 +45,20 @@ func tester() caller.Caller {
 	dir, _ := os.Getwd()
 	home, _ := os.UserHomeDir()
 	return caller.Caller{Actor: func() string { return "tester" }, Dir: dir, Home: home, Env: os.Environ()}
+}
+
+// receiptLogs returns the stored streams that a receipt binds.
+func (w *world) receiptLogs(id string) []receipt.Log {
+	w.Helper()
+	doc, err := w.e.Receipt(w.ctx, id, "", false)
+	w.ok(err)
+	var said struct {
+		Receipt struct {
+			Predicate struct {
+				Logs []receipt.Log
+			}
+		}
+	}
+	w.ok(json.Unmarshal(doc.JSON, &said))
+	return said.Receipt.Predicate.Logs
 }

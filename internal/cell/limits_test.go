@@ -1,6 +1,7 @@
 package cell_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 func degradedAllowed(r *api.RunRequest) { r.AllowDegraded = true }
@@ -97,7 +99,7 @@ func TestOutputLimit(t *testing.T) {
 	if len(out) != 10000 || res.Outcome != "succeeded" {
 		t.Fatalf("%d bytes, %+v", len(out), res)
 	}
-	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "the limit is 1024 bytes") {
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "only 1024 of 10000 bytes of stdout are stored: the limit is 1024 bytes") {
 		t.Errorf("notes %q", res.Notes)
 	}
 	stdout, _, err := w.e.Logs(w.ctx, "demo", res.RunID)
@@ -109,6 +111,64 @@ func TestOutputLimit(t *testing.T) {
 		t.Errorf("%d bytes are stored", len(stored))
 	}
 	w.sound("demo")
+}
+
+// TestOutputDefault: without a limit of its own a run stores 64 MiB of each stream.
+// The operator sets another limit, which a policy can lower but not raise. The receipt
+// has the length of the whole stream.
+func TestOutputDefault(t *testing.T) {
+	t.Parallel()
+	const whole, half = int64(api.DefaultOutputLimit), int64(512 << 10)
+	policy := func(limit string) func(*api.RunRequest) {
+		return ruledBy("version: 1\nlimits: {output: " + limit + "}\n")
+	}
+	operator := func(n int64) func(*api.RunRequest) { return func(r *api.RunRequest) { r.OutputLimit = n } }
+	for name, c := range map[string]struct {
+		change       []func(*api.RunRequest)
+		wrote, holds int64
+	}{
+		"default":         {nil, whole + 1000, whole},
+		"policy lowers":   {[]func(*api.RunRequest){policy("512KiB")}, 2 * half, half},
+		"policy raises":   {[]func(*api.RunRequest){policy("1GiB")}, whole + 1000, whole},
+		"operator lowers": {[]func(*api.RunRequest){operator(half)}, 2 * half, half},
+		"operator raises": {[]func(*api.RunRequest){operator(2 * whole)}, whole + 1000, whole + 1000},
+		"both":            {[]func(*api.RunRequest){operator(2 * half), policy("512KiB")}, 2 * half, half},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.init("demo", "")
+			req := api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero; echo err >&2", c.wrote)}}
+			for _, change := range c.change {
+				change(&req)
+			}
+			var shown counter
+			res, err := w.e.Run(w.ctx, req, cell.Stdio{Out: &shown})
+			w.ok(err)
+			if int64(shown) != c.wrote || res.Outcome != "succeeded" {
+				t.Fatalf("%d of %d bytes were shown: %+v", shown, c.wrote, res)
+			}
+			want := receipt.Log{Stream: "stdout", Bytes: c.holds}
+			if c.holds < c.wrote {
+				want.Truncated, want.Length = true, c.wrote
+			}
+			logs := w.receiptLogs(res.ReceiptID)
+			if len(logs) != 2 || logs[1].Truncated || logs[1].Bytes != 4 {
+				t.Fatalf("the other stream: %+v", logs)
+			}
+			if want.SHA256 = logs[0].SHA256; logs[0] != want {
+				t.Errorf("the receipt has %+v, want %+v", logs[0], want)
+			}
+			w.sound("demo")
+		})
+	}
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 func TestWallTime(t *testing.T) {

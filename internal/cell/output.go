@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,36 +12,47 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/redact"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
+// outputLimit returns how much of each stream is stored. A policy can only lower what
+// the operator, or else the default, allows.
+func outputLimit(ofPolicy, ofOperator int64) int64 {
+	return narrower(ofPolicy, cmp.Or(ofOperator, api.DefaultOutputLimit))
+}
+
 // output stores a run's streams without secret values, and passes them on
 // unchanged.
 type output struct {
-	blobs [2]*store.BlobWriter
-	clean [2]io.WriteCloser
-	mu    sync.Mutex
-	left  int64 // how much may still be stored, if there is a limit
-	limit int64
-	lost  error // why not all of it was stored
-	full  bool  // it is not the limit
-	gone  int64 // bytes that were not stored
-	ended bool  // nothing will be added
+	streams [2]stream
+	mu      sync.Mutex
+	ended   bool // nothing will be added
 	// changed, if set, is closed when something is added, or at the end.
 	changed chan struct{}
 }
 
-// newOutput stores at most limit bytes of both streams; 0 is no limit. It removes
-// the given secrets and those of the environment.
+// stream is what is stored of stdout or stderr.
+type stream struct {
+	blob   *store.BlobWriter
+	clean  io.WriteCloser // removes secrets, and writes to the stream
+	limit  int64
+	length int64 // bytes that the stream had, without secrets
+	err    error // why nothing more can be stored: not the limit
+}
+
+// newOutput stores at most limit bytes of each stream. It removes the given secrets
+// and those of the environment.
 func newOutput(s *store.Store, env []string, limit int64, more []redact.Secret) *output {
 	_, secrets := redact.Env(env)
 	secrets = append(secrets, more...)
-	o := &output{limit: limit, left: limit}
-	for i := range o.blobs {
-		o.blobs[i] = s.NewBlob()
-		o.clean[i] = redact.NewWriter(o.blobs[i], secrets)
+	o := &output{}
+	for i := range o.streams {
+		st := &o.streams[i]
+		st.blob, st.limit = s.NewBlob(), limit
+		st.clean = redact.NewWriter(st, secrets)
 	}
 	return o
 }
@@ -49,101 +61,107 @@ func (o *output) discard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.end()
-	for _, b := range o.blobs {
-		b.Discard()
+	for i := range o.streams {
+		o.streams[i].blob.Discard()
 	}
 }
 
-func (o *output) stdout(to io.Writer) io.Writer { return &tee{o: o, i: 0, to: to} }
-func (o *output) stderr(to io.Writer) io.Writer { return &tee{o: o, i: 1, to: to} }
+func (o *output) stdout(to io.Writer) io.Writer { return &tee{o: o, stream: &o.streams[0], to: to} }
+func (o *output) stderr(to io.Writer) io.Writer { return &tee{o: o, stream: &o.streams[1], to: to} }
 
 // tee stores output, and then passes it on: what a caller has seen is stored.
 type tee struct {
-	o  *output
-	i  int
-	to io.Writer
+	o      *output
+	stream *stream
+	to     io.Writer
 }
 
 func (t *tee) Write(p []byte) (int, error) {
-	t.o.keep(t.i, p)
+	t.o.put(t.stream.clean, p)
 	if t.to == nil {
 		return len(p), nil
 	}
 	return t.to.Write(p)
 }
 
-// keep stores output. A full disk must not kill the command: the loss is noted, and
-// the log is marked as truncated.
-func (o *output) keep(i int, p []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.put(o.clean[i], p)
-}
-
-// put writes as much as the limit allows, and counts the rest.
+// put stores output.
 func (o *output) put(to io.Writer, p []byte) {
-	if o.lost != nil {
-		o.gone += int64(len(p))
-		return
-	}
-	if o.limit > 0 && int64(len(p)) > o.left {
-		o.gone += int64(len(p)) - o.left
-		p = p[:o.left]
-		defer func() {
-			if o.lost == nil {
-				o.lost = fmt.Errorf("the limit is %d bytes", o.limit)
-			}
-		}()
-	}
-	o.left -= int64(len(p))
-	o.tell()
-	if n, err := to.Write(p); err != nil {
-		o.lost, o.full = err, true
-		o.gone += int64(len(p) - n)
-	}
-}
-
-// store stores output without secrets, up to the limit.
-func (o *output) store(stderr bool, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.tell()
+	_, _ = to.Write(p) // streams do not fail
+}
+
+// store stores output without secrets.
+func (o *output) store(stderr bool, p []byte) {
 	i := 0
 	if stderr {
 		i = 1
 	}
-	o.put(o.blobs[i], p)
+	o.put(&o.streams[i], p)
 }
 
-// gap describes, for the receipt, output that was lost for another reason than the
-// requested limit.
-func (o *output) gap() string {
-	if !o.full {
-		return ""
+// Write stores as much as the limit allows, and counts the rest. Neither the limit nor
+// a full disk may end the command: the loss is recorded, and the log is marked as
+// truncated.
+func (s *stream) Write(p []byte) (int, error) {
+	s.length += int64(len(p))
+	if left := s.limit - s.blob.Size(); s.err == nil && left > 0 {
+		_, s.err = s.blob.Write(p[:min(int64(len(p)), left)])
 	}
-	return fmt.Sprintf("evidence: %d bytes of output could not be stored: %v", o.gone, o.lost)
+	return len(p), nil
 }
+
+func (s *stream) truncated() bool { return s.length > s.blob.Size() }
+
+// cause says why a stream is truncated.
+func (s *stream) cause() string {
+	if s.err != nil {
+		return s.err.Error()
+	}
+	return fmt.Sprintf("the limit is %d bytes", s.limit)
+}
+
+// losses returns what of the output was not stored, for a person, and as far as the
+// limit is not the reason, for the receipt.
+func (o *output) losses() (notes, gaps []string) {
+	for i, name := range streamNames {
+		s := &o.streams[i]
+		if !s.truncated() {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("only %d of %d bytes of %s are stored: %s", s.blob.Size(), s.length, name, s.cause()))
+		if s.err != nil {
+			gaps = append(gaps, fmt.Sprintf("evidence: %d bytes of output could not be stored: %v", s.length-s.blob.Size(), s.err))
+		}
+	}
+	return notes, gaps
+}
+
+var streamNames = [2]string{"stdout", "stderr"}
 
 // finish makes the logs durable. A stream without output has no log.
 func (o *output) finish() ([]receipt.Log, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.end()
-	names := [2]string{"stdout", "stderr"}
 	var logs []receipt.Log
-	for i, b := range o.blobs {
-		if err := o.clean[i].Close(); err != nil && o.lost == nil {
-			o.lost = err
-		}
-		if b.Size() == 0 {
-			b.Discard()
+	for i := range o.streams {
+		s := &o.streams[i]
+		_ = s.clean.Close() // a stream does not fail
+		if s.blob.Size() == 0 {
+			s.blob.Discard()
 			continue
 		}
-		size := b.Size()
-		digest, err := b.Commit()
-		if err != nil {
+		log := receipt.Log{Stream: streamNames[i], Bytes: s.blob.Size(), Truncated: s.truncated()}
+		if log.Truncated {
+			log.Length = s.length
+		}
+		var err error
+		if log.SHA256, err = s.blob.Commit(); err != nil {
 			return logs, err
 		}
-		logs = append(logs, receipt.Log{Stream: names[i], SHA256: digest, Bytes: size, Truncated: o.lost != nil})
+		logs = append(logs, log)
 	}
 	return logs, nil
 }
@@ -242,9 +260,9 @@ func (o *output) end() {
 
 // copy writes what is stored of a stream and, with follow, what is added to it.
 func (o *output) copy(ctx context.Context, stderr, follow bool, w io.Writer) error {
-	blob := o.blobs[0]
+	blob := o.streams[0].blob
 	if stderr {
-		blob = o.blobs[1]
+		blob = o.streams[1].blob
 	}
 	var f *os.File
 	defer func() {

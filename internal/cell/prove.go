@@ -51,10 +51,9 @@ func (r *run) keepOutput() ([]receipt.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.out.lost != nil {
-		r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
-	}
-	if gap := r.out.gap(); gap != "" {
+	notes, gaps := r.out.losses()
+	r.notes = append(r.notes, notes...)
+	for _, gap := range gaps {
 		r.degraded = append(r.degraded, quote.Line(gap))
 	}
 	for _, l := range logs {

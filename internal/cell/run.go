@@ -169,6 +169,8 @@ type runPlan struct {
 	grants   []string      // that the policy used
 	gateway  *gateway.Gateway
 	plainEnv []string // without what the gateway adds
+	// limitOutput is how many bytes of each stream are stored.
+	limitOutput int64
 }
 
 // runState has the states before and after a run, and its working files.

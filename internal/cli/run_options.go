@@ -43,6 +43,7 @@ func (o *optionFlags) addFlags(f *pflag.FlagSet, text optionTexts) {
 	f.Var(&amount{value: &o.Memory, kind: "SIZE", parse: policy.ParseSize}, "memory", "limit memory, swap included, such as 2GiB")
 	f.Var(&amount{value: &o.CPUs, kind: "N", parse: policy.ParseCPUs}, "cpus", "limit processor time to so many processors, such as 1.5")
 	f.Var(&amount{value: &o.PIDs, kind: "N", parse: policy.ParsePIDs}, "pids", "limit the number of processes and threads")
+	f.Var(&amount{value: &o.OutputLimit, kind: "SIZE", parse: policy.ParseSize}, "output-limit", "keep at most so much of stdout and of stderr, such as 1GiB (default 64MiB; the policy can lower it); what is shown is never cut")
 	f.StringArrayVar((*[]string)(&o.Grants.Paths), "grant-path", nil, "let the policy show this host `PATH[:ro|rw]` and everything below it (repeatable; secret files stay hidden)")
 	f.StringArrayVar((*[]string)(&o.Grants.Env), "grant-env", nil, "let the policy pass on the variable `NAME` (repeatable)")
 	f.BoolVar(&o.AllowDegraded, "allow-degraded", false, "run even if a control cannot be enforced, and record that")
@@ -93,7 +94,7 @@ func readCA(cmd *cobra.Command, file string) ([]byte, error) {
 // part of the recorded policy, which must be valid.
 func inBounds(cmd *cobra.Command, o api.RunOptions) error {
 	p := policy.Default()
-	p.Limits = policy.Limits{Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs, WallTime: o.Timeout}
+	p.Limits = policy.Limits{Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs, Output: o.OutputLimit, WallTime: o.Timeout}
 	if p.Limits == (policy.Limits{}) {
 		return nil
 	}
@@ -103,7 +104,7 @@ func inBounds(cmd *cobra.Command, o api.RunOptions) error {
 		return err
 	}
 	first := bad.Problems[0]
-	for _, flag := range []struct{ key, name string }{{"limits.memory", "memory"}, {"limits.wall_time", "timeout"}} {
+	for _, flag := range []struct{ key, name string }{{"limits.memory", "memory"}, {"limits.wall_time", "timeout"}, {"limits.output", "output-limit"}} {
 		if first.Path == flag.key {
 			return usageError("", "%s: bad value for --%s: %s", verb(cmd), flag.name, first.Message)
 		}

@@ -32,6 +32,9 @@ func (e *Engine) settings(ctx context.Context, o api.RunOptions) (api.RunSetting
 	if o.Memory > 0 {
 		s.Memory = strconv.FormatInt(o.Memory, 10)
 	}
+	if o.OutputLimit > 0 {
+		s.OutputLimit = strconv.FormatInt(o.OutputLimit, 10)
+	}
 	var err error
 	if s.Env, err = variables(o.Env); err != nil {
 		return s, err

@@ -45,6 +45,9 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 			return out, api.Usagef("write it as 512MiB", "memory: %v", err)
 		}
 	}
+	if o.OutputLimit, err = outputLimit(c, b.OutputLimit); err != nil {
+		return out, err
+	}
 	if b.CPUs != 0 {
 		if o.CPUs, err = policy.ParseCPUs(strconv.FormatFloat(b.CPUs, 'f', -1, 64)); err != nil {
 			return out, api.Usagef("", "cpus: %v", err)
@@ -58,6 +61,22 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 		o.Grants.ConfigFile = s.config.GrantsFile
 	}
 	return out, out.addCredentials(c, b.Credentials)
+}
+
+// outputLimit reads how much of each stream of a run is to be stored. Only an
+// administrator may raise it above the default.
+func outputLimit(c *call, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := policy.ParseSize(text)
+	if err != nil {
+		return 0, api.Usagef("write it as 1MiB", "output_limit: %v", err)
+	}
+	if n > api.DefaultOutputLimit && !c.caller.may(Admin) {
+		return 0, api.Refusef(api.CodeForbidden, "leave it out, or send at most 64MiB", "output_limit above 64MiB needs the scope admin")
+	}
+	return n, nil
 }
 
 // environment returns the variables of a body, as K=V.

@@ -2079,6 +2079,8 @@ export interface components {
             mode?: "strict" | "development" | "build" | "breakglass";
             /** @description Name of the session. Without one it is made from those of the cell and the agent. */
             name?: string;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            output_limit?: string;
             /**
              * Format: int64
              * @description Limit of processes and threads.
@@ -2843,6 +2845,8 @@ export interface components {
              * @description The number of attempts.
              */
             n?: number;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            output_limit?: string;
             /**
              * Format: int64
              * @description Limit of processes and threads.
@@ -3005,6 +3009,8 @@ export interface components {
             mode?: "strict" | "development" | "build" | "breakglass";
             /** @description Do not start the agent again. */
             no_start?: boolean;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            output_limit?: string;
             /**
              * Format: int64
              * @description Limit of processes and threads.
@@ -3112,6 +3118,8 @@ export interface components {
             };
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            output_limit?: string;
             /**
              * Format: int64
              * @description Limit of processes and threads.
@@ -3336,6 +3344,8 @@ export interface components {
             };
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            output_limit?: string;
             /**
              * Format: int64
              * @description Limit of processes and threads.

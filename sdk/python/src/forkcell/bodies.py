@@ -416,6 +416,10 @@ class RaceBody(TypedDict):
     """
     The number of attempts.
     """
+    output_limit: NotRequired[str]
+    """
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    """
     pids: NotRequired[int]
     """
     Limit of processes and threads.
@@ -586,6 +590,10 @@ class RewindBody(TypedDict):
     """
     Do not start the agent again.
     """
+    output_limit: NotRequired[str]
+    """
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    """
     pids: NotRequired[int]
     """
     Limit of processes and threads.
@@ -660,6 +668,10 @@ class RunBody(TypedDict):
     memory: NotRequired[str]
     """
     Memory limit, swap included, such as 512MiB.
+    """
+    output_limit: NotRequired[str]
+    """
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -909,6 +921,10 @@ class CreateSession(TypedDict):
     """
     Name of the session. Without one it is made from those of the cell and the agent.
     """
+    output_limit: NotRequired[str]
+    """
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    """
     pids: NotRequired[int]
     """
     Limit of processes and threads.
@@ -990,6 +1006,10 @@ class StartBody(TypedDict):
     memory: NotRequired[str]
     """
     Memory limit, swap included, such as 512MiB.
+    """
+    output_limit: NotRequired[str]
+    """
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
     """
     pids: NotRequired[int]
     """
