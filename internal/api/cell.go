@@ -106,6 +106,8 @@ type CopyRequest struct {
 	Cell string `json:"cell"`
 	Path string `json:"path,omitempty"` // in the cell
 	Host string `json:"host,omitempty"`
+	// AllowControl has patterns of the control files that a copy out of a cell may have.
+	AllowControl []string `json:"allow_control,omitempty"`
 }
 
 // CopyResult says what was copied.

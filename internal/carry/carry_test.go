@@ -94,7 +94,7 @@ func TestRoundTrip(t *testing.T) {
 	sent, err := carry.Send(t.Context(), &stream, open(t, filepath.Dir(from)), "tree", nil)
 	must(t, err)
 	to := t.TempDir()
-	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy", nil)
+	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy", carry.Screen{})
 	must(t, err)
 	if diff := cmp.Diff(sent, got); diff != "" {
 		t.Error(diff)
@@ -135,7 +135,7 @@ func TestWhatDoesNotTravel(t *testing.T) {
 	}
 	to := t.TempDir()
 	received := map[string]carry.Entry{}
-	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy", func(e carry.Entry) { received[e.Path] = e })
+	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy", carry.Screen{Entry: func(e carry.Entry) bool { received[e.Path] = e; return true }})
 	must(t, err)
 	me := carry.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 	if e := received["file"]; e.Mode != 0o6755 || e.Owner == nil || *e.Owner != me || e.Own != *own || len(e.Xattrs) > 0 || e.Type != 0 {
@@ -212,7 +212,7 @@ func TestHostileStreams(t *testing.T) {
 			t.Parallel()
 			to := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(to, "victim"), []byte("safe"), 0o644))
-			if _, err := carry.Receive(t.Context(), bytes.NewReader(stream(t, headers...)), open(t, to), "copy", nil); err == nil {
+			if _, err := carry.Receive(t.Context(), bytes.NewReader(stream(t, headers...)), open(t, to), "copy", carry.Screen{}); err == nil {
 				t.Error("it was taken")
 			}
 			untouched(t, to)
@@ -233,7 +233,7 @@ func TestHoles(t *testing.T) {
 		},
 	}, tar.Header{Name: "end", Typeflag: tar.TypeReg})
 	data = bytes.ReplaceAll(data, []byte("XXX.sparse"), []byte("GNU.sparse"))
-	if _, err := carry.Receive(t.Context(), bytes.NewReader(data), open(t, to), "copy", nil); !errors.Is(err, carry.ErrStream) {
+	if _, err := carry.Receive(t.Context(), bytes.NewReader(data), open(t, to), "copy", carry.Screen{}); !errors.Is(err, carry.ErrStream) {
 		t.Error(err)
 	}
 	untouched(t, to)
@@ -267,18 +267,18 @@ func TestReplacing(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(to, "target"), []byte("target"), 0o644))
 	must(t, os.Symlink("target", filepath.Join(to, "link")))
 	for _, c := range []struct{ what, name string }{{"dir", "dir"}, {"file", "dir"}, {"dir", "target"}, {"dir", "link"}} {
-		if _, err := carry.Receive(t.Context(), send(c.what), d, c.name, nil); !errors.Is(err, carry.ErrExists) {
+		if _, err := carry.Receive(t.Context(), send(c.what), d, c.name, carry.Screen{}); !errors.Is(err, carry.ErrExists) {
 			t.Errorf("%s over %s: %v", c.what, c.name, err)
 		}
 	}
 	// A link is replaced, not followed.
-	_, err := carry.Receive(t.Context(), send("file"), d, "link", nil)
+	_, err := carry.Receive(t.Context(), send("file"), d, "link", carry.Screen{})
 	must(t, err)
 	if data, _ := os.ReadFile(filepath.Join(to, "target")); string(data) != "target" {
 		t.Errorf("the link was followed: %q", data)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/"} {
-		if _, err := carry.Receive(t.Context(), send("file"), d, name, nil); err == nil {
+		if _, err := carry.Receive(t.Context(), send("file"), d, name, carry.Screen{}); err == nil {
 			t.Errorf("name %q was taken", name)
 		}
 	}
@@ -362,7 +362,7 @@ func FuzzReceive(f *testing.F) {
 		d, err := fsx.OpenRoot(to)
 		must(t, err)
 		defer d.Close()
-		if _, err := carry.Receive(t.Context(), bytes.NewReader(data), d, "copy", nil); err == nil {
+		if _, err := carry.Receive(t.Context(), bytes.NewReader(data), d, "copy", carry.Screen{}); err == nil {
 			must(t, d.RemoveAll("copy"))
 		}
 		untouched(t, to)
@@ -388,7 +388,7 @@ func TestHugeFile(t *testing.T) {
 	if stream.Len() > 1<<20 {
 		t.Errorf("%d bytes were sent", stream.Len())
 	}
-	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy", nil)
+	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy", carry.Screen{})
 	must(t, err)
 	if diff := cmp.Diff(sent, got); diff != "" || got.Bytes != size {
 		t.Error(got, diff)
@@ -432,7 +432,7 @@ func TestDeepTree(t *testing.T) {
 	_, err = carry.Send(t.Context(), &stream, open(t, from), name, nil)
 	must(t, err)
 	dir := open(t, to)
-	got, err := carry.Receive(t.Context(), &stream, dir, "copy", nil)
+	got, err := carry.Receive(t.Context(), &stream, dir, "copy", carry.Screen{})
 	must(t, err)
 	if got.Dirs != levels {
 		t.Errorf("%+v", got)

@@ -70,5 +70,5 @@ func receive(to, base string, r io.Reader) (Totals, error) {
 		return Totals{}, err
 	}
 	defer dir.Close()
-	return Receive(context.Background(), r, dir, name, nil)
+	return Receive(context.Background(), r, dir, name, Screen{})
 }

@@ -24,17 +24,29 @@ import (
 // replaced by one.
 var ErrExists = errors.New("it exists already, and directories are not merged")
 
+// Screen decides what a receiver writes. Its zero value writes everything.
+type Screen struct {
+	// Entry, unless nil, is called with each entry as the sender describes it, and
+	// reports whether it is written. Directories are always written.
+	Entry func(Entry) bool
+	// Whole, unless nil, is called when everything is written, at a path of dir, and
+	// before it gets its name. After an error nothing stays.
+	Whole func(dir *fsx.Dir, at string) error
+}
+
 // Receive writes a stream's file or directory under a name, all of it or nothing.
 // A file or symbolic link replaces another; a directory is never replaced, and
-// replaces nothing. received, unless nil, is called with each entry as the sender
-// describes it.
-func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, received func(Entry)) (t Totals, err error) {
+// replaces nothing.
+func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, screen Screen) (t Totals, err error) {
 	if err := fsx.CheckPath(name); err != nil || name == "." || strings.Contains(name, "/") {
 		return t, fmt.Errorf("%q is not a valid name", name)
 	}
 	temp := ".forkcell-cp-" + rand.Text()
-	rec := &receiver{ctx: ctx, received: received, dir: dir, temp: temp, tar: tar.NewReader(r)}
+	rec := &receiver{ctx: ctx, screen: screen, dir: dir, temp: temp, tar: tar.NewReader(r)}
 	err = rec.all()
+	if err == nil && screen.Whole != nil {
+		err = screen.Whole(dir, temp)
+	}
 	if err == nil {
 		err = rec.publish(name)
 	}
@@ -52,15 +64,15 @@ func removeIf(dir *fsx.Dir, name string) error {
 }
 
 type receiver struct {
-	ctx      context.Context //nolint:containedctx // lives as long as the one call
-	received func(Entry)
-	dir      *fsx.Dir
-	temp     string
-	tar      *tar.Reader
-	begun    bool
-	isDir    bool
-	open     openDirs
-	totals   Totals
+	ctx    context.Context //nolint:containedctx // lives as long as the one call
+	screen Screen
+	dir    *fsx.Dir
+	temp   string
+	tar    *tar.Reader
+	begun  bool
+	isDir  bool
+	open   openDirs
+	totals Totals
 }
 
 func (r *receiver) all() error {
@@ -98,8 +110,9 @@ func (r *receiver) entry(h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if r.received != nil {
-		r.received(said)
+	if r.screen.Entry != nil && !r.screen.Entry(said) && h.Typeflag != tar.TypeDir {
+		r.begun = true
+		return nil
 	}
 	at := path.Join(r.temp, rel)
 	if err := r.leave(path.Dir(at)); err != nil {

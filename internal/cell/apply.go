@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -39,8 +40,8 @@ type application struct {
 	theirs  store.Checkpoint
 	pick    *leftout.Selector
 	aside   *aside
-	allow   *leftout.Selector // of control files
-	leaves  bool              // some changes are no part of the work
+	gate    *outgoing.Gate
+	leaves  bool // some changes are no part of the work
 	target  *fsx.Dir
 	merge   merge
 	result  *api.ApplyResult
@@ -109,8 +110,8 @@ func (a *application) prepare() error {
 	if a.pick, err = leftout.NewSelector(a.req.Only, a.req.Except); err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	if a.allow, err = leftout.NewSelector(a.req.AllowControl, nil); err != nil {
-		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
+	if a.gate, err = home.Gate(a.to, a.req.AllowControl); err != nil {
+		return err
 	}
 	if err := a.states(); err != nil {
 		return err

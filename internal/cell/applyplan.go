@@ -180,12 +180,7 @@ func (a *application) plan(ctx context.Context) error {
 // selects reports whether an apply takes a path: the user selected it, and it is not
 // set aside.
 func (a *application) selects(p string, dir bool) bool {
-	return !a.kept[p] && a.aside.except(a.pick, a.allows)(p, dir)
-}
-
-// allows reports whether the user allows a control file by name.
-func (a *application) allows(p string, dir bool) bool {
-	return len(a.req.AllowControl) > 0 && a.allow.Match(p, dir)
+	return !a.kept[p] && a.aside.except(a.pick, a.gate.Allows)(p, dir)
 }
 
 // selective reports whether the apply may leave changes out.
@@ -198,10 +193,10 @@ func (a *application) setAside() {
 	for _, ch := range a.changes {
 		dir := home.IsDirChange(ch)
 		aside, state := a.aside.has(ch.Path, dir)
-		if state || aside && !a.allows(ch.Path, dir) {
+		if state || aside && !a.gate.Allows(ch.Path, dir) {
 			a.leaves = true
 		}
-		if aside && a.pick.Match(ch.Path, dir) && !a.allows(ch.Path, dir) {
+		if aside && a.pick.Match(ch.Path, dir) && !a.gate.Allows(ch.Path, dir) {
 			what, _ := leftout.ControlFile(ch.Path, dir)
 			a.result.SetAside = append(a.result.SetAside, home.PathNote(ch.Path, cmp.Or(what, "masked in the session")))
 		}
@@ -298,7 +293,7 @@ func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string
 	for i, c := range conflicts {
 		list[i] = api.Obstacle{Path: c.Path, Reason: c.Reason}
 	}
-	return refuseObstacles(e, list)
+	return home.RefuseObstacles(e, list)
 }
 
 // unforeseen returns the conflicts that were decided although the caller does not know

@@ -3,7 +3,6 @@ package cell
 import (
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
@@ -112,10 +111,10 @@ func (a *application) hazards() error {
 	if err != nil {
 		return err
 	}
+	a.gate.Follow(links)
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
-		allowed := a.allows(op.Path, isDir)
-		if what, is := links.ControlFile(op.Path, isDir); is && !allowed {
+		if what, is := a.gate.Holds(op.Path, isDir); is {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {
@@ -125,36 +124,9 @@ func (a *application) hazards() error {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: "gets the " + quote.Line(why), Rights: true})
 		}
 	}
-	tracked, err := a.heldRepositories(func(path string) bool { return a.allows(path, false) })
+	tracked, err := a.heldRepositories(func(path string) bool { return a.gate.Allows(path, false) })
 	if err != nil {
 		return err
 	}
-	return heldBack(append(held, tracked...))
-}
-
-func heldBack(held []api.Obstacle) error {
-	if len(held) == 0 {
-		return nil
-	}
-	var ways []string
-	if slices.ContainsFunc(held, func(o api.Obstacle) bool { return !o.Rights }) {
-		ways = append(ways, "--allow-control PATTERN")
-	}
-	if slices.ContainsFunc(held, func(o api.Obstacle) bool { return o.Rights }) {
-		ways = append(ways, "--allow-setuid")
-	}
-	return refuseObstacles(&api.Error{
-		Kind: api.Refused, Code: api.CodeHeldBack,
-		Message: api.Counted(len(held), "change") + " held back, nothing was written",
-		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except",
-	}, held)
-}
-
-// refuseObstacles adds obstacles to a refusal.
-func refuseObstacles(e *api.Error, list []api.Obstacle) error {
-	for _, o := range list {
-		e.Details = append(e.Details, quote.Path(o.Path)+": "+o.Reason)
-	}
-	e.Err = &api.ObstacleError{Obstacles: list}
-	return e
+	return home.HeldBack("change", append(held, tracked...), "leave them out with --except")
 }

@@ -12,7 +12,8 @@ import (
 )
 
 func newCopy(s *session) *cobra.Command {
-	return &cobra.Command{
+	var allowControl []string
+	cmd := &cobra.Command{
 		Use:   "cp SRC DST",
 		Short: "Copy files into a live cell, or out of a cell",
 		Long: `Copy a file or a directory into a live cell, or out of a cell.
@@ -23,9 +24,13 @@ directory, the copy goes into it under its own name. A file replaces a file. A
 directory that exists is never merged (exit 4).
 
 Permission bits and modification times are kept. Owners, set-user-id bits and
-extended attributes are not. FIFOs, sockets and devices are left out.`,
+extended attributes are not. FIFOs, sockets and devices are left out.
+
+A copy out of a cell with control files, such as .git/config or .envrc, is refused
+(exit 4), and names them, unless you allow them.`,
 		Example: `  forkcell cp demo:build/report.html .
-  forkcell cp ./fixtures demo:tests/`,
+  forkcell cp ./fixtures demo:tests/
+  forkcell cp demo:. copy --allow-control '.git/' --allow-control .envrc`,
 		Args: positional("SRC", "DST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -36,14 +41,19 @@ extended attributes are not. FIFOs, sockets and devices are left out.`,
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
 				if inTo {
+					if len(allowControl) > 0 {
+						return usageError("leave it out", "%s: --allow-control is for copies out of a cell", verb(cmd))
+					}
 					to.Host = args[0]
 					return runCopy(ctx, s, to, e.CopyIn)
 				}
-				from.Host = args[1]
+				from.Host, from.AllowControl = args[1], allowControl
 				return runCopy(ctx, s, from, e.CopyOut)
 			})
 		},
 	}
+	cmd.Flags().StringArrayVar(&allowControl, "allow-control", nil, "copy control files that match this `PATTERN` out of the cell (repeatable)")
+	return cmd
 }
 
 // cellPath splits CELL:PATH. An argument with a slash before the colon is a path of

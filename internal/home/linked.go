@@ -4,9 +4,26 @@ import (
 	"path"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/tree"
 )
+
+// Gate returns what decides about entries that are written to a directory of the host.
+// allow has the patterns of the operator's --allow-control.
+func Gate(dir string, allow []string) (*outgoing.Gate, error) {
+	above, err := outgoing.Above(dir)
+	if err != nil {
+		return nil, api.Usagef("", "%s: %v", quote.Path(dir), quote.Cause(err))
+	}
+	g, err := outgoing.New(above, allow)
+	if err != nil {
+		return nil, api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
+	}
+	return g, nil
+}
 
 // Linked returns what finds control files behind the links of a workspace, which is at
 // root. It looks for such links in the directories above the changed paths, in control

@@ -44,7 +44,7 @@ func layers() [][]string {
 		{"internal/egress/login"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
 		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/ready", "internal/suggest", "internal/eventquery", "internal/publish", "internal/mask", "internal/token", "internal/warm", "internal/injection", "internal/memory", "client", "receipt"},
-		{"internal/preset", "internal/publish/forge", "internal/agent"},
+		{"internal/preset", "internal/publish/forge", "internal/agent", "internal/outgoing"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/rights"},

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/supervise"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -109,11 +111,65 @@ func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest
 // It returns a sentence for each kind of attribute that was dropped.
 func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx.Dir, name string) (carry.Totals, []string, error) {
 	lost := newHostExport(false)
-	totals, err := carry.Receive(ctx, r, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+	totals, err := receiveCopy(ctx, r, req, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+	return totals, lost.notes(), err
+}
+
+// receiveCopy receives a copy. A copy with control files is refused, and names them.
+func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx.Dir, name string, received func(carry.Entry)) (carry.Totals, error) {
+	gate, err := home.Gate(dir.Path(), req.AllowControl)
 	if err != nil {
-		return totals, nil, copyError(req.Host, err)
+		return carry.Totals{}, err
 	}
-	return totals, lost.notes(), nil
+	s := &copyScreen{gate: gate, name: name, received: received}
+	totals, err := carry.Receive(ctx, r, dir, name, carry.Screen{Entry: s.entry, Whole: s.whole})
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return totals, refused
+	}
+	if err != nil {
+		return totals, copyError(req.Host, err)
+	}
+	return totals, nil
+}
+
+// copyScreen holds back the control files of a copy.
+type copyScreen struct {
+	gate     *outgoing.Gate
+	name     string
+	received func(carry.Entry)
+	held     []api.Obstacle
+	more     int
+}
+
+// maxHeld bounds how many control files a refusal names: the stream may have any number.
+const maxHeld = 10_000
+
+func (s *copyScreen) entry(e carry.Entry) bool {
+	if s.received != nil {
+		s.received(e)
+	}
+	if e.Type.IsDir() {
+		return true // by itself it makes nothing run
+	}
+	at := path.Join(s.name, e.Path)
+	what, held := s.gate.Control(at, false)
+	if !held || s.gate.Allows(at, false) || e.Path != "" && s.gate.Allows(e.Path, false) {
+		return true
+	}
+	if len(s.held) == maxHeld {
+		s.more++
+	} else {
+		s.held = append(s.held, api.Obstacle{Path: at, Reason: what})
+	}
+	return false
+}
+
+func (s *copyScreen) whole(*fsx.Dir, string) error {
+	err := home.HeldBack("control file", s.held, "copy the other paths one by one")
+	if refused, ok := errors.AsType[*api.Error](err); ok && s.more > 0 {
+		refused.Details = append(refused.Details, fmt.Sprintf("and %d more", s.more))
+	}
+	return err
 }
 
 // stateEntry returns an entry of a live cell as a state would have it. Files of the

@@ -40,13 +40,13 @@ func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequ
 		_ = to.CloseWithError(err)
 		sent <- err
 	}()
-	t, err := carry.Receive(ctx, from, dir, name, nil)
+	t, err := receiveCopy(ctx, from, req, dir, name, nil)
 	_ = from.CloseWithError(io.ErrClosedPipe)
 	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) {
 		return nil, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(req.Path))
 	}
 	if err != nil {
-		return nil, copyError(req.Host, err)
+		return nil, err
 	}
 	t.Skipped = s.out.Skipped
 	return copyResult(req, false, t, s.lost.notes()), nil

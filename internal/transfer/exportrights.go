@@ -7,10 +7,8 @@ import (
 	"path"
 	"slices"
 
-	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
 
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -56,9 +54,9 @@ func (x *export) hostExport() (*hostExport, error) {
 
 // skipControl leaves out the control files that the cell added or changed.
 func (x *export) skipControl(o *hostExport) error {
-	allow, err := leftout.NewSelector(x.req.AllowControl, nil)
+	gate, err := home.Gate(x.output, x.req.AllowControl)
 	if err != nil {
-		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
+		return err
 	}
 	from, err := x.e.Tree(x.base, workspace.AreaWorkspace)
 	if err != nil {
@@ -76,12 +74,13 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return err
 	}
+	gate.Follow(links)
 	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is := links.ControlFile(ch.Path, home.IsDirChange(ch))
-		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, home.IsDirChange(ch)) {
+		what, is := gate.Holds(ch.Path, home.IsDirChange(ch))
+		if !is {
 			return nil
 		}
 		o.skipped[ch.Path] = true

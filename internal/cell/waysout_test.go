@@ -1,0 +1,163 @@
+package cell_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// outgoingEntry is a kind of file that a cell makes, and what becomes of it outside.
+type outgoingEntry struct {
+	path string
+	// script makes it where a line of text does not; it runs in the workspace.
+	script string
+	held   bool
+}
+
+// outgoingEntries lists the kinds of files.
+func outgoingEntries() []outgoingEntry {
+	return []outgoingEntry{
+		{path: "plain"},
+		{path: "sub/config"},
+		{path: "sub/hooks/x"},
+		{path: ".envrc", held: true},
+		{path: ".vscode/tasks.json", held: true},
+		{path: "sub/.Claude/settings.json", held: true},
+		{path: ".git/config", held: true},
+		{path: ".git/hooks/pre-commit", held: true},
+		{path: "link/.envrc", script: "mkdir -p link; ln -s ../plain link/.envrc", held: true},
+	}
+}
+
+// wayOut writes the state of a cell to a new directory. allow has patterns of control
+// files. held are the paths that it names as held back.
+type wayOut struct {
+	name  string
+	write func(w *world, to string, allow []string) (held string, err error)
+	// rest reports whether what is not held back is written all the same.
+	rest bool
+}
+
+func waysOut() []wayOut {
+	return []wayOut{
+		{"apply", func(w *world, to string, allow []string) (string, error) {
+			w.ok(os.Mkdir(to, 0o755))
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", To: to, AllowControl: allow})
+			return heldLines(err), err
+		}, false},
+		{"export", func(w *world, to string, allow []string) (string, error) {
+			res, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: to, AllowControl: allow})
+			w.ok(err)
+			return strings.Join(res.Notes, "\n"), nil
+		}, true},
+		{"export --changes", func(w *world, to string, allow []string) (string, error) {
+			res, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: to, AllowControl: allow, Changes: true})
+			w.ok(err)
+			return strings.Join(res.Notes, "\n"), nil
+		}, true},
+		{"cp", func(w *world, to string, allow []string) (string, error) {
+			_, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: ".", Host: to, AllowControl: allow})
+			return heldLines(err), err
+		}, false},
+	}
+}
+
+// heldLines are the lines of a refusal.
+func heldLines(err error) string {
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return strings.Join(refused.Details, "\n")
+	}
+	return ""
+}
+
+// TestWaysOut: every way out of a cell holds back the same files, and names each.
+func TestWaysOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ok(os.Remove(filepath.Join(w.source, "docs/b.md")))
+	w.init("demo", "overlay")
+	var script []string
+	for _, e := range outgoingEntries() {
+		if e.script == "" {
+			e.script = "mkdir -p " + filepath.Dir(e.path) + "; echo x > " + e.path
+		}
+		script = append(script, e.script)
+	}
+	w.sh("demo", "set -e\n"+strings.Join(script, "\n"), acceptOnSuccess)
+	for _, way := range waysOut() {
+		to := filepath.Join(w.TempDir(), "out")
+		held, err := way.write(w, to, nil)
+		if !way.rest {
+			w.refused(err, api.Refused, "held back, nothing was written")
+		}
+		for _, e := range outgoingEntries() {
+			if strings.Contains(held, e.path+": ") != e.held && strings.Contains(held, e.path+", ") != e.held {
+				t.Errorf("%s: %s is held back: %v, it names\n%s", way.name, e.path, !e.held, held)
+			}
+			_, err := os.Lstat(filepath.Join(to, e.path))
+			if written := err == nil; written != (way.rest && !e.held) {
+				t.Errorf("%s: %s is written: %v (%v)", way.name, e.path, written, err)
+			}
+		}
+		w.everythingAllowed(way)
+	}
+}
+
+// everythingAllowed writes everything by one way.
+func (w *world) everythingAllowed(way wayOut) {
+	w.Helper()
+	to := filepath.Join(w.TempDir(), "out")
+	_, err := way.write(w, to, []string{"**"})
+	w.ok(err)
+	for _, e := range outgoingEntries() {
+		if _, err := os.Lstat(filepath.Join(to, e.path)); err != nil {
+			w.Errorf("%s, with everything allowed: %v", way.name, err)
+		}
+	}
+}
+
+// TestNamesMatchFromTheRoot: a path is compared from the repository or home that the
+// directory is in, and not from the directory that was named.
+func TestNamesMatchFromTheRoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.sh("demo", "echo x > authorized_keys; echo x > pre-commit", acceptOnSuccess)
+	top := w.TempDir()
+	for dir, want := range map[string][]string{
+		".ssh":            {"authorized_keys", "pre-commit"},
+		"repo/.git/hooks": {"authorized_keys", "pre-commit"},
+		"repo/sub/hooks":  nil,
+	} {
+		to := filepath.Join(top, dir)
+		w.ok(os.MkdirAll(to, 0o755))
+		link := filepath.Join(w.TempDir(), "link")
+		w.ok(os.Symlink(to, link))
+		for _, at := range []string{to, link} {
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", To: at, DryRun: true})
+			_, copyErr := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: "pre-commit", Host: at})
+			_, exportErr := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: filepath.Join(at, "new")})
+			w.ok(exportErr)
+			_, missing := os.Lstat(filepath.Join(at, "new/pre-commit"))
+			w.ok(os.RemoveAll(filepath.Join(at, "new")))
+			if len(want) == 0 {
+				w.ok(errors.Join(err, copyErr, missing))
+				continue
+			}
+			w.refused(err, api.Refused, "held back")
+			w.refused(copyErr, api.Refused, "held back")
+			if !errors.Is(missing, fs.ErrNotExist) {
+				t.Errorf("export below %s wrote a control file", dir)
+			}
+			if named := heldLines(err); slices.ContainsFunc(want, func(p string) bool { return !strings.Contains(named, p+": ") }) {
+				t.Errorf("%s: it names %q", dir, named)
+			}
+		}
+	}
+}
