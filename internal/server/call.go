@@ -33,9 +33,8 @@ type call struct {
 	id     string
 	caller sender
 	engine Engine
-	// ceiling is a policy that must allow what a policy of the request allows; nil is
-	// none.
-	ceiling *api.PolicyFile
+	// standin is the ceiling of a request whose sender has none of its own; nil is none.
+	standin *api.PolicyFile
 	// commands reports that hints name commands and flags of the command line.
 	commands bool
 	// request is set if the request has an idempotency key.
@@ -83,6 +82,12 @@ func (c sender) mayUse(credential string) bool { return c.local || c.grant.MayUs
 // may reports whether the caller has a scope.
 func (c sender) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
+// ceiling returns the policy that must allow what a policy of the request allows; nil is
+// none. The sender's rights have it, however the sender was identified.
+func (c *call) ceiling() *api.PolicyFile {
+	return cmp.Or(c.caller.grant.Ceiling, c.standin)
+}
+
 type contextKey int
 
 const (
@@ -123,7 +128,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	if err != nil {
 		return c, s.tokenProblem(c, err)
 	}
-	c.caller, c.ceiling = sender{name: grant.Name, grant: grant}, grant.Ceiling
+	c.caller = sender{name: grant.Name, grant: grant}
 	return c, s.quotaProblem(c, s.limiter.Request(grant))
 }
 
@@ -140,7 +145,7 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 		sees = nil
 	}
 	return caller.Caller{
-		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
+		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
 		CannotDecide: !c.caller.may(Decide), Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }

@@ -26,11 +26,8 @@ func (s *Server) addLive() {
 }
 
 func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody]) (*api.StartResult, error) {
-	set, err := s.runSettings(ctx, c, in.body().RunSettings)
+	set, err := s.settingsIn(ctx, c, in.Cell, in.body().RunSettings)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.underCeiling(ctx, in.Cell, set.options); err != nil {
 		return nil, err
 	}
 	expect, err := expectation(in.Match)

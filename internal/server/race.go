@@ -69,14 +69,11 @@ func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req a
 	if req, err = s.raceOf(c, in.Body); err != nil {
 		return req, m, err
 	}
-	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
+	set, err := s.settingsIn(ctx, c, req.Cell, in.Body.RunSettings)
 	if err != nil {
 		return req, m, err
 	}
 	req.RunOptions = set.options
-	if err := c.underCeiling(ctx, req.Cell, req.RunOptions); err != nil {
-		return req, m, err
-	}
 	expect, err := expectation(in.Match)
 	return req, measured{Engine: s.actFor(c, nil, set.env), server: s, call: c, expect: expect}, err
 }

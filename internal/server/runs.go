@@ -208,11 +208,8 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	if in.Body.AcceptOnSuccess && !c.caller.may(Decide) {
 		return nil, c.deny(Decide)
 	}
-	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
+	set, err := s.settingsIn(ctx, c, in.Cell, in.Body.RunSettings)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.underCeiling(ctx, in.Cell, set.options); err != nil {
 		return nil, err
 	}
 	stdin, err := input(in.Body.Stdin, in.Body.StdinBase64)

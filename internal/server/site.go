@@ -73,7 +73,7 @@ func (s *Server) Visit(r *http.Request, v Visitor) (*Visit, error) {
 	if err != nil {
 		return nil, s.tokenProblem(c, err)
 	}
-	c.caller, c.ceiling = sender{name: grant.Name, grant: grant}, grant.Ceiling
+	c.caller = sender{name: grant.Name, grant: grant}
 	if err := s.quotaProblem(c, s.limiter.Request(grant)); err != nil {
 		return nil, err
 	}
