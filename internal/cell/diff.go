@@ -101,13 +101,13 @@ func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames b
 func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, renames bool, fn func(tree.Change) error) error {
 	a, b, err := e.Trees(sides[0], sides[1], area)
 	if err != nil {
-		return err
+		return e.ReadError(err, sides...)
 	}
 	opt := tree.DiffOptions{Renames: renames, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
 		return e.SameBytes(ctx, sides, owners, area, p, old, now)
 	}}
 	prefix := areaTarget(area)
-	return tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
+	err = tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -119,4 +119,5 @@ func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owner
 		}
 		return fn(ch)
 	})
+	return e.ReadError(err, sides...)
 }

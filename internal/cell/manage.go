@@ -120,12 +120,12 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		if err != nil {
 			return res, err
 		}
-		if chk.Memory != "" && !chk.Freed {
-			if err := e.Images().Image(chk.ID).Verify(ctx, chk.Memory); errors.Is(err, memory.ErrDamaged) {
-				problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: err.Error()})
-			} else if err != nil {
-				return res, err
+		if len(problems) > 0 && e.WasFreed(chk) {
+			if !all && chk.ID == states[0].ID {
+				chk.Freed = true
+				return nil, home.CheckUsable(chk)
 			}
+			continue // gc has freed it since the list was made
 		}
 		for _, text := range unsigned[chk.ID] {
 			problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: text})
@@ -133,17 +133,41 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		res.Checkpoints = append(res.Checkpoints, api.VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
 		res.Differences = append(res.Differences, problems...)
 	}
-	if p := c.Paused; p != nil {
-		if err := e.Images().Image(memory.Paused(p.RunID)).Verify(ctx, p.Image); errors.Is(err, memory.ErrDamaged) {
-			res.Differences = append(res.Differences, api.VerifyProblem{CheckpointID: c.Head, What: err.Error()})
-		} else if err != nil {
-			return res, err
-		}
+	problems, err := e.verifyPaused(ctx, c)
+	if err != nil {
+		return res, err
 	}
+	res.Differences = append(res.Differences, problems...)
 	if len(res.Differences) > 0 {
 		return res, api.Refusef(api.CodeDiffers, "", "%s in cell %s", api.Counted(len(res.Differences), "difference"), c.Name)
 	}
 	return res, nil
+}
+
+// verifyPaused compares the memory of a paused cell with its record.
+func (e *Engine) verifyPaused(ctx context.Context, c store.Cell) ([]api.VerifyProblem, error) {
+	if c.Paused == nil {
+		return nil, nil
+	}
+	err := e.Images().Image(memory.Paused(c.Paused.RunID)).Verify(ctx, c.Paused.Image)
+	if errors.Is(err, memory.ErrDamaged) && !e.resumed(c) {
+		return []api.VerifyProblem{{CheckpointID: c.Head, What: err.Error()}}, nil
+	}
+	if errors.Is(err, memory.ErrDamaged) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// resumed reports whether a paused cell is not paused any more as it was when its
+// record was read.
+func (e *Engine) resumed(c store.Cell) bool {
+	now := c
+	err := e.View(func(tx *store.Tx) (err error) {
+		now, err = tx.CellByID(c.ID)
+		return err
+	})
+	return err == nil && (now.Paused == nil || now.Paused.RunID != c.Paused.RunID)
 }
 
 // unsignedStates lists, by checkpoint, the differences between its record and the
@@ -219,9 +243,22 @@ func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error
 	return out, err
 }
 
-// verifyState compares the bytes with the manifest, and the manifest with the
-// recorded and signed roots.
+// verifyState compares the files and the memory of a state with its record.
 func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]api.VerifyProblem, error) {
+	problems, err := e.verifyFiles(ctx, at, chk)
+	if err != nil || chk.Memory == "" || chk.Freed {
+		return problems, err
+	}
+	err = e.Images().Image(chk.ID).Verify(ctx, chk.Memory)
+	if errors.Is(err, memory.ErrDamaged) {
+		return append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: err.Error()}), nil
+	}
+	return problems, err
+}
+
+// verifyFiles compares the bytes with the manifest, and the manifest with the
+// recorded and signed roots.
+func (e *Engine) verifyFiles(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]api.VerifyProblem, error) {
 	var problems []api.VerifyProblem
 	add := func(path, what string) {
 		problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, Path: path, What: what})

@@ -127,6 +127,54 @@ func (w *world) readBeside(more func(reads int) bool) {
 	w.sound("demo", "busy")
 }
 
+// TestReadOfFreedState: a reader of a state that gc frees says so, and reports no damage.
+func TestReadOfFreedState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	w.sh("demo", "echo new > new.txt")
+	begin := func() io.Writer {
+		_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
+		w.ok(err)
+		_, err = w.e.GC(w.ctx, api.GCRequest{OlderThan: time.Nanosecond})
+		w.ok(err)
+		return io.Discard
+	}
+	w.refused(w.e.ExportTo(w.ctx, api.ExportRequest{Cell: "demo"}, begin), api.Refused, "was freed by gc")
+}
+
+// TestVerifyBesideGC: a state that gc frees while it is verified is no difference.
+func TestVerifyBesideGC(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	for range 10 {
+		base, err := w.e.Status(w.ctx, "demo")
+		w.ok(err)
+		for n := range 6 {
+			w.sh("demo", "echo "+strconv.Itoa(n)+" > n")
+		}
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: base.Head})
+		w.ok(err)
+		collected := make(chan error, 1)
+		go func() {
+			_, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: time.Nanosecond})
+			collected <- err
+		}()
+		for done := false; !done; {
+			select {
+			case err := <-collected:
+				w.ok(err)
+				done = true
+			default:
+			}
+			if res, err := w.e.Verify(w.ctx, "demo", "", true); err != nil {
+				w.Fatalf("%v %+v", err, res)
+			}
+		}
+	}
+}
+
 // startWriter starts a process that changes the home. The returned function
 // ends it and returns the number of changes.
 func (w *world) startWriter(what string) (end func() int) {

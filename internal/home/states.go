@@ -100,6 +100,37 @@ func LayerError(c store.Checkpoint, err error) error {
 	}
 }
 
+// ReadError returns the error of a reader, which holds no lock: where gc has freed one
+// of the states since its record was read, that is the reason, and nothing is damaged.
+func (h *Home) ReadError(err error, states ...store.Checkpoint) error {
+	if err == nil {
+		return nil
+	}
+	for _, c := range states {
+		if freed := CheckUsable(h.now(c)); freed != nil {
+			return freed
+		}
+	}
+	return err
+}
+
+// WasFreed reports whether gc has freed a state since its record was read.
+func (h *Home) WasFreed(c store.Checkpoint) bool { return h.now(c).Freed }
+
+// now returns the present record of a state. Where that cannot be read, the record that
+// was read first stands.
+func (h *Home) now(c store.Checkpoint) store.Checkpoint {
+	now := c
+	err := h.View(func(tx *store.Tx) (err error) {
+		now, err = tx.Checkpoint(c.ID)
+		return err
+	})
+	if err != nil {
+		return c
+	}
+	return now
+}
+
 // StateError returns a LayerError for a damaged state, and any other error unchanged.
 func StateError(c store.Checkpoint, err error) error {
 	if IsDamage(err) {

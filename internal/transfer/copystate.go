@@ -84,7 +84,7 @@ func (s *stateSource) find(p string) error {
 	}
 	var err error
 	if s.tree, err = s.e.Tree(s.at, s.area); err != nil {
-		return err
+		return s.e.ReadError(err, s.at)
 	}
 	s.root = strings.TrimPrefix(strings.TrimPrefix(abs, below), "/")
 	if s.root == "" {
@@ -92,6 +92,7 @@ func (s *stateSource) find(p string) error {
 	}
 	var ok bool
 	if s.top, ok, err = s.tree.Lookup(s.root); err != nil || !ok {
+		err = s.e.ReadError(err, s.at)
 		if err == nil {
 			err = &api.Error{Kind: api.NotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("%s:%s: %v", s.cell.Name, quote.Path(p), fs.ErrNotExist)}
 		}

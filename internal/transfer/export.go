@@ -57,7 +57,7 @@ func (e *Exchange) Export(ctx context.Context, req api.ExportRequest) (*api.Expo
 	if err == nil && req.WithMemory {
 		err = x.memory()
 	}
-	return x.res, err
+	return x.res, e.ReadError(err, x.at, x.base)
 }
 
 // ExportTo writes a whole state, or only its changes since the last apply, as a tar
@@ -71,7 +71,7 @@ func (e *Exchange) ExportTo(ctx context.Context, req api.ExportRequest, begin fu
 	if err := x.states(); err != nil {
 		return err
 	}
-	return x.writeArchive(begin(), archive.Options{})
+	return e.ReadError(x.writeArchive(begin(), archive.Options{}), x.at, x.base)
 }
 
 type export struct {

@@ -83,7 +83,7 @@ func (e *Exchange) openStateFile(c store.Cell, p string) (*File, error) {
 	}
 	f, err := e.Workspace.OpenFile(workspace.Backend(c.Backend), s.at.Layer, s.area, s.root, s.top)
 	if err != nil {
-		return nil, home.LayerError(s.at, err)
+		return nil, e.ReadError(home.LayerError(s.at, err), s.at)
 	}
 	return &File{Info: stateInfo(p, s.top), Content: f, close: f.Close}, nil
 }
@@ -129,7 +129,7 @@ func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, d
 		return api.Refusef(api.CodeNotFile, "", "%s:%s: not a directory", c.Name, quote.Path(p))
 	}
 	l := &stateLister{tree: s.tree, each: each, limit: limit}
-	return l.list(s.top, p, max(depth, 1))
+	return e.ReadError(l.list(s.top, p, max(depth, 1)), s.at)
 }
 
 // stateLister lists a directory of a state and what is below it.
@@ -173,7 +173,7 @@ func (e *Exchange) sendState(ctx context.Context, c store.Cell, p string, receiv
 	from, to := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		err := s.send(to)
+		err := e.ReadError(s.send(to), s.at)
 		_ = to.CloseWithError(err)
 		sent <- err
 	}()
