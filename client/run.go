@@ -63,7 +63,7 @@ func (s *Runs) List(ctx context.Context) iter.Seq2[RunInfo, error] {
 	return list[RunInfo](ctx, s.client, "/v1/runs", nil)
 }
 
-// Get returns a run, which may be running.
+// Get returns a run, which may be running. One that has ended has its Result.
 func (s *Runs) Get(ctx context.Context, id string) (*RunInfo, error) {
 	return get[RunInfo](ctx, s.client, "/v1/runs/"+url.PathEscape(id))
 }

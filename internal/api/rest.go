@@ -159,6 +159,8 @@ type RunInfo struct {
 	PolicyHash   string `json:"policy_hash,omitempty"`
 	// Session is set if the run is a session of a coding agent.
 	Session *SessionTerms `json:"session,omitempty"`
+	// Result is what the run ended with. A list of runs does not have it.
+	Result *RunResult `json:"result,omitempty"`
 }
 
 // StartBody is the body of POST /v1/cells/{cell}/start.

@@ -47,29 +47,18 @@ func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, e
 
 // pausedRun returns the result of the run that ended with a pause.
 func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
-	res := &api.RunResult{}
-	err := e.Store.View(func(tx *store.Tx) error {
-		r, err := tx.Run(p.RunID)
-		if err != nil {
-			return err
-		}
-		c, err := tx.CellByID(r.CellID)
-		if err != nil {
-			return err
-		}
-		before, err := tx.Checkpoint(r.Before)
-		if err != nil {
-			return err
-		}
-		after, err := tx.Checkpoint(r.After)
-		*res = api.RunResult{
-			Cell: c.Name, RunID: r.ID, ReceiptID: r.ReceiptID, Outcome: r.Outcome, ExitCode: r.ExitCode, Decision: r.Decision,
-			SplitLinks: []string{}, CheckpointBefore: before.ID, CheckpointAfter: after.ID, RootBefore: before.Root(), RootAfter: after.Root(),
-			ChangedFiles: r.Changed, PolicyHash: r.Policy, Degraded: []string{}, Events: map[string]int64{"allowed": 0, "denied": 0},
-			Notes: []string{"the cell was paused: its run had ended with the pause"},
-		}
+	var r store.Run
+	err := e.Store.View(func(tx *store.Tx) (err error) {
+		r, err = tx.Run(p.RunID)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.ResultOf(r)
+	if err == nil {
+		res.Notes = append(res.Notes, "the cell was paused: its run had ended with the pause")
+	}
 	return res, err
 }
 

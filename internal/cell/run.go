@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
@@ -213,13 +213,7 @@ func (r *run) result() *api.RunResult {
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: byAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
+		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: evidence.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
 		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
-}
-
-func byAction(e receipt.Events) map[string]int64 {
-	counts := map[string]int64{"allowed": 0, "denied": 0}
-	maps.Copy(counts, e.ByAction)
-	return counts
 }

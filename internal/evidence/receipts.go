@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
@@ -79,6 +80,22 @@ func (l *Log) Receipt(r store.Run) (*api.ReceiptDoc, error) {
 	return doc, err
 }
 
+// ErrNoReceipt means that the log does not have the receipt of a run that has ended.
+var ErrNoReceipt = errors.New("no receipt")
+
+// RunOf returns the verified receipt of a finished run.
+func (l *Log) RunOf(runID string) (*receipt.Run, error) {
+	p, err := l.proofOf(runID)
+	return p.run, err
+}
+
+// CountByAction returns how many events of a run were allowed, denied and so on.
+func CountByAction(e receipt.Events) map[string]int64 {
+	counts := map[string]int64{"allowed": 0, "denied": 0}
+	maps.Copy(counts, e.ByAction)
+	return counts
+}
+
 // proofOf reads and verifies the receipt of a run and the decisions about it.
 func (l *Log) proofOf(runID string) (p proof, err error) {
 	var statements []store.Statement
@@ -99,7 +116,10 @@ func (l *Log) proofOf(runID string) (p proof, err error) {
 		}
 	}
 	if p.run == nil {
-		return p, api.Refusef(api.CodeBadReceipt, "", "the log has no receipt for %s", runID)
+		return p, &api.Error{
+			Kind: api.Refused, Code: api.CodeBadReceipt, Message: "the log has no receipt for " + runID,
+			Hint: "`forkcell receipt verify --all` names everything that does not hold", Err: ErrNoReceipt,
+		}
 	}
 	return p, nil
 }

@@ -7,15 +7,16 @@ import (
 	"math"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// RunInfo describes one run, by its whole id.
+// RunInfo describes one run, by its whole id, with its result if it has ended.
 func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 	var info api.RunInfo
-	err := h.View(func(tx *store.Tx) error {
-		r, err := tx.Run(id)
-		if err != nil {
+	var r store.Run
+	err := h.View(func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(id); err != nil {
 			return err
 		}
 		if info, err = runInfo(tx, r); err == nil && !h.Caller.MaySee(info.Cell) {
@@ -25,6 +26,13 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, api.Missing("run", id, "`forkcell log CELL` shows them")
+	}
+	if err != nil || info.State == "running" {
+		return &info, err
+	}
+	info.Result, err = h.ResultOf(r)
+	if errors.Is(err, evidence.ErrNoReceipt) {
+		err = nil // a part of the log is lost: what the database has of the run remains
 	}
 	return &info, err
 }
