@@ -21,6 +21,8 @@ type PublishRequest struct {
 	DryRun      bool `json:"dry_run,omitempty"`
 	// Settings is the path of the operator's settings; it need not exist.
 	Settings string `json:"settings,omitempty"`
+	// HasToken is a caller that may make only the branches that the settings name.
+	HasToken bool `json:"-"`
 }
 
 // PublishResult says what was, or would be, published.
@@ -42,6 +44,7 @@ type PublishResult struct {
 	Changes  []PublishedChange  `json:"changes"`
 	Files    int                `json:"files"`
 	Lines    int                `json:"lines"`
+	Bytes    int64              `json:"bytes"`
 	Areas    int                `json:"areas"`
 	Binaries int                `json:"binaries"`
 	Limits   PublishLimits      `json:"limits"`
@@ -57,10 +60,11 @@ type PublishResult struct {
 
 // PublishLimits are the limits of a publication.
 type PublishLimits struct {
-	Files    int `json:"files"`
-	Lines    int `json:"lines"`
-	Areas    int `json:"areas"`
-	Binaries int `json:"binaries"`
+	Files    int   `json:"files"`
+	Lines    int   `json:"lines"`
+	Bytes    int64 `json:"bytes"`
+	Areas    int   `json:"areas"`
+	Binaries int   `json:"binaries"`
 }
 
 // PublishedReceipt names a run whose work is published, and the decision about it.

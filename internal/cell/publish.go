@@ -214,6 +214,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 		History: history,
 		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Home: p.e.Caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
+		HasToken: p.req.HasToken,
 		Secret: func(path string) (string, bool) {
 			if rule, is := defaults.Match(path, false); is {
 				return rule, true
@@ -263,8 +264,10 @@ func (p *publication) describe(w *publish.Work) {
 		Cell: p.shownCell(), PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.to), Branch: p.req.Branch, Base: w.Base,
 		BaseCommit: w.BaseCommit, Commit: w.Commit, Commits: w.Commits, Signed: w.Signed, Checkpoint: p.shownState(), Root: p.accepted.Root(),
 		Receipts: append([]api.PublishedReceipt{}, p.runs...), Changes: []api.PublishedChange{}, Ignored: []string{},
-		Files: w.Size.Files, Lines: w.Size.Lines, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
-		Limits:        api.PublishLimits{Files: w.Rules.Files, Lines: w.Rules.Lines, Areas: w.Rules.Areas, Binaries: w.Rules.Binaries},
+		Files: w.Size.Files, Lines: w.Size.Lines, Bytes: w.Size.Bytes, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
+		Limits: api.PublishLimits{
+			Files: w.Rules.Files, Lines: w.Rules.Lines, Bytes: int64(w.Rules.Bytes), Areas: w.Rules.Areas, Binaries: w.Rules.Binaries,
+		},
 		WithoutEffect: append([]string{}, w.Rules.WithoutEffect...),
 	}
 	for _, c := range w.Paths {

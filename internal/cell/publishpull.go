@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/publish/forge"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -32,13 +33,19 @@ func (p *publication) preparePull(ctx context.Context, base string) error {
 	if err := f.CheckRepo(p.remote.Path); err != nil {
 		return api.Refusef(api.CodePullRequest, "", "the push URL of origin: %v", err)
 	}
+	body, err := p.pullBody(ctx)
+	if err == nil {
+		err = publish.CheckText(map[string]string{"the text of the pull request": body})
+	}
+	if err != nil {
+		return err
+	}
 	token, err := p.pullToken(ctx, f)
 	if err != nil {
 		return err
 	}
-	body, err := p.pullBody(ctx)
 	p.pull = &pull{f, token, forge.PullRequest{Repo: p.remote.Path, Branch: p.req.Branch, Base: base, Title: p.title(), Body: body}}
-	return err
+	return nil
 }
 
 // pullToken reads the operator's token for a service.

@@ -26,8 +26,9 @@ work tree and the other branches stay as they are. --keep-commits publishes the
 commits that were made in the cell instead, each made again from its files and its
 message, with you as the author.
 
-Gates decide first: at most 25 files, 1,200 lines, 8 top-level areas, no binary
-files, no control files, no secrets, and signatures by allowed signers only.
+Gates decide first: at most 25 files, 1,200 lines, 1 MiB, 8 top-level areas, no binary
+files, no control files, no files that run when they are pushed (CI workflows,
+CODEOWNERS, update bots), no secrets, and signatures by allowed signers only.
 .forkcell/publish.yaml of the base commit can tighten them. publish.yaml in your
 configuration directory can also loosen them. If a gate refuses or a push fails, the
 repository stays as it was.

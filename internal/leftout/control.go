@@ -101,9 +101,11 @@ func controlGroups() []controlGroup {
 }
 
 // ControlFiles returns the list that IsControl uses, group by group.
-func ControlFiles() map[string][]string {
+func ControlFiles() map[string][]string { return byGroup(controlGroups()) }
+
+func byGroup(groups []controlGroup) map[string][]string {
 	m := map[string][]string{}
-	for _, g := range controlGroups() {
+	for _, g := range groups {
 		m[g.what] = append(m[g.what], g.patterns...)
 	}
 	return m
@@ -115,10 +117,12 @@ type controls struct {
 	mask []Mask   // by pattern
 }
 
-var controlList = sync.OnceValue(func() controls {
+var controlList = sync.OnceValue(func() controls { return newControls(controlGroups()) })
+
+func newControls(groups []controlGroup) controls {
 	var c controls
 	var texts []string
-	for _, g := range controlGroups() {
+	for _, g := range groups {
 		for _, p := range g.patterns {
 			texts = append(texts, p)
 			c.what, c.mask = append(c.what, g.what), append(c.mask, g.mask)
@@ -130,7 +134,18 @@ var controlList = sync.OnceValue(func() controls {
 	}
 	c.list = l
 	return c
-})
+}
+
+// find returns the group of path, or of a directory above it.
+func (c *controls) find(path string, dir bool) (what string, mask Mask, yes bool) {
+	under(path, dir, func(parts []string, isDir bool) bool {
+		if i := c.list.index(parts, isDir); i >= 0 {
+			what, mask, yes = c.what[i], c.mask[i], true
+		}
+		return yes
+	})
+	return what, mask, yes
+}
 
 // IsControl reports whether path, which is not a directory, or a directory above
 // it, makes the host run things later, and what it is. A file called .git does

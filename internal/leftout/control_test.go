@@ -75,6 +75,53 @@ func TestControlFilesAreDocumented(t *testing.T) {
 	}
 }
 
+// TestPushedFilesAreDocumented: docs/reference/publish.md lists exactly the files that run
+// when they are pushed, and apply writes them.
+func TestPushedFilesAreDocumented(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../docs/reference/publish.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(b), "## Files that run when they are pushed")
+	table, _, _ = strings.Cut(table, "\n## ")
+	if !ok {
+		t.Fatal("docs/reference/publish.md has no such section")
+	}
+	documented := map[string]bool{}
+	for row := range strings.Lines(table) {
+		if strings.HasPrefix(row, "|") {
+			for i, part := range strings.Split(row, "`") {
+				if i%2 == 1 {
+					documented[part] = true
+				}
+			}
+		}
+	}
+	for what, patterns := range leftout.PushedFiles() {
+		if !strings.Contains(table, "\n| "+what+" |") {
+			t.Errorf("no row %q", what)
+		}
+		for _, p := range patterns {
+			p = strings.TrimPrefix(p, "**/")
+			if !documented[p] {
+				t.Errorf("%s is not listed", p)
+			}
+			delete(documented, p)
+			name := strings.ReplaceAll(p, "*", "x")
+			if got, is := leftout.RunsWhenPushed("sub/"+name, false); !is || got != what {
+				t.Errorf("sub/%s is %q, want %q", name, got, what)
+			}
+			if got, is := leftout.IsControl(name); is {
+				t.Errorf("apply refuses %s: %s", name, got)
+			}
+		}
+	}
+	for p := range documented {
+		t.Errorf("%s is listed, and is none", p)
+	}
+}
+
 func BenchmarkIsControl(b *testing.B) {
 	for b.Loop() {
 		leftout.IsControl("internal/component/some/deep/file_name.go")

@@ -12,6 +12,8 @@ import (
 // Linked finds control files behind symbolic links: a change of src/settings.json is one of
 // .claude/settings.json where .claude links to src. The zero value knows no link.
 type Linked struct {
+	// is reports what a path is by itself. nil is ControlFile.
+	is   func(path string, isDir bool) (what string, yes bool)
 	root string
 	// read returns the target of the link at a path of the tree, or "" if none is there.
 	read    func(path string) (target string, err error)
@@ -33,26 +35,44 @@ const maxLinks = 40
 // absolute path that links in it may name; with "" an absolute link leads out of the tree. read returns the target of the link at a path, or
 // "" if none is there.
 func NewLinked(root string, links []string, read func(path string) (target string, err error)) (*Linked, error) {
-	l := &Linked{root: root, read: read, targets: map[string]linkTarget{}}
+	l := &Linked{is: ControlFile, root: root, read: read, targets: map[string]linkTarget{}}
+	return l, l.followAll(links)
+}
+
+// NewPushedLinks is NewLinked for files that run when they are pushed.
+func NewPushedLinks(links []string, read func(path string) (target string, err error)) (*Linked, error) {
+	l := &Linked{is: RunsWhenPushed, read: read, targets: map[string]linkTarget{}}
+	return l, l.followAll(links)
+}
+
+func (l *Linked) followAll(links []string) error {
 	for _, link := range links {
-		what, is := IsControl(link)
+		what, is := l.is(link, false)
 		if !is {
-			what, is = IsControlDir(link)
+			what, is = l.is(link, true)
 		}
 		if !is {
 			continue
 		}
 		if err := l.follow(link, what); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	l.sorted = slices.Sorted(maps.Keys(l.targets))
-	return l, nil
+	return nil
 }
 
 // ControlFile is as the function of this name, and also knows what links lead to.
 func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
-	if what, yes = ControlFile(p, isDir); yes || len(l.targets) == 0 || isInstruction(p) {
+	if l.is == nil {
+		return ControlFile(p, isDir)
+	}
+	return l.Find(p, isDir)
+}
+
+// Find reports what a path is, by itself or as what a link leads to.
+func (l *Linked) Find(p string, isDir bool) (what string, yes bool) {
+	if what, yes = l.is(p, isDir); yes || len(l.targets) == 0 || isInstruction(p) {
 		return what, yes
 	}
 	for above := p; ; above = path.Dir(above) {

@@ -20,6 +20,7 @@ import (
 // Size is how much a publication changes.
 type Size struct {
 	Files, Lines, Areas, Binaries int
+	Bytes                         int64
 }
 
 // gates are the checks of what a commit changes. Each one that refuses adds a line.
@@ -48,6 +49,7 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 	}{
 		{g.size.Files, g.rules.Files, "changed file", "files"},
 		{g.size.Lines, g.rules.Lines, "changed line", "lines"},
+		{int(g.size.Bytes), g.rules.Bytes, "changed byte", "bytes"},
 		{g.size.Areas, g.rules.Areas, "top-level area", "areas"},
 		{g.size.Binaries, g.rules.Binaries, "binary file", "binaries"},
 	} {
@@ -71,7 +73,11 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 	if err := g.control(edits, links); err != nil {
 		return err
 	}
-	return g.secrets(edits)
+	if err := g.secrets(edits); err != nil {
+		return err
+	}
+	slices.Sort(g.lines)
+	return nil
 }
 
 // verdict returns the refusal of all gates, or nil.
@@ -92,8 +98,8 @@ func (g *gates) verdict() error {
 	}
 }
 
-// measure counts files, lines, areas and binaries. A file is binary if git thinks so
-// without attributes, or if it has a NUL byte.
+// measure counts files, lines, bytes, areas and binaries. A file is binary if git thinks
+// so without attributes, or if it has a NUL byte.
 func (g *gates) measure(ctx context.Context, from, to string, edits []edit) error {
 	areas, binary, seen := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	c := g.s.in("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, to)
@@ -137,7 +143,7 @@ func (g *gates) measure(ctx context.Context, from, to string, edits []edit) erro
 		}
 	}
 	g.size.Files, g.size.Areas, g.size.Binaries = len(seen), len(areas), len(binary)
-	return nil
+	return g.weigh(edits, binary)
 }
 
 // complete checks that the commit changes exactly the paths of the edits: git leaves
@@ -158,27 +164,37 @@ func complete(seen map[string]bool, edits []edit) error {
 	return nil
 }
 
-// control refuses files that make a host run something later, also behind links.
-func (g *gates) control(edits []edit, links *leftout.Linked) error {
+// control refuses files that make a host run something later, or a forge as soon as
+// they are pushed, also behind links.
+func (g *gates) control(edits []edit, links linked) error {
 	allow, err := leftout.NewSelector(g.rules.allowControl, nil)
 	if err != nil {
 		return err
 	}
 	for _, e := range edits {
-		what, is := links.ControlFile(e.path, false)
-		if is && (len(g.rules.allowControl) == 0 || !allow.Match(e.path, false)) {
+		if len(g.rules.allowControl) > 0 && allow.Match(e.path, false) {
+			continue
+		}
+		if what, is := links.control.Find(e.path, false); is {
 			g.refuse("control file: %s: %s", quote.Path(e.path), what)
+		}
+		if what, is := links.pushed.Find(e.path, false); is {
+			g.refuse("runs when pushed: %s: %s", quote.Path(e.path), what)
 		}
 	}
 	return nil
 }
 
-// secrets refuses new files that the secret rules name, and contents that look like
-// well-known secrets and are not in the base already. A secret itself is never
-// shown.
+// secrets refuses new files that the secret rules name, and names and contents that
+// look like well-known secrets and are not in the base already. A secret itself is
+// never shown.
 func (g *gates) secrets(edits []edit) error {
 	for _, e := range edits {
 		if e.now == nil {
+			continue
+		}
+		if e.old == nil && redact.Has(e.path) {
+			g.refuse("secret: the path of a new file looks like it has a key or a token: %s", quote.Path(redact.Text(e.path)))
 			continue
 		}
 		if rule, is := g.secret(e.path); is && e.old == nil {
@@ -205,7 +221,6 @@ func (g *gates) secrets(edits []edit) error {
 			}
 		}
 	}
-	slices.Sort(g.lines)
 	return nil
 }
 

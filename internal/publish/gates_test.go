@@ -19,6 +19,9 @@ func yes(b bool) *bool { return &b }
 // key is no key, but has the form of one.
 const key = "-----BEGIN " + "PRIVATE KEY-----\nMC4CAQ\n-----END " + "PRIVATE KEY-----\n"
 
+// token is none, but has the form of one.
+const token = "gh" + "p_0123456789abcdefghijABCDEFGHIJ"
+
 func many(n int, in string) []Change {
 	var out []Change
 	for i := range n {
@@ -31,18 +34,26 @@ func many(n int, in string) []Change {
 // not.
 func TestGates(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, map[string]string{"a": "one\n", "old.pem": key, ".envrc": "x\n"})
+	d := newDesk(t, map[string]string{"a": "one\n", "old.pem": key, ".envrc": "x\n", "long": strings.Repeat("x", 2_000_000) + "\n"})
 	for want, changes := range map[string][]Change{
 		"size: 26 changed files, the limit is 25":                  many(26, "d/f%02d"),
 		"size: 1201 changed lines, the limit is 1200":              {{Path: "b", New: text(strings.Repeat("x\n", 1201))}},
+		"size: 2501 changed lines, the limit is 1200":              {{Path: "b", New: text(strings.Repeat("x", 1_000_001))}},
+		"size: 1100000 changed bytes, the limit is 1048576":        {{Path: "b", New: text(strings.Repeat(strings.Repeat("x", 999)+"\n", 1100))}},
 		"size: 9 top-level areas, the limit is 8":                  many(9, "d%d/f"),
 		"size: 1 binary file, the limit is 0":                      {{Path: "b", New: text("x\x00y")}},
 		"control file: .envrc: environment loaded":                 {{Path: ".envrc", Old: text("x\n"), New: text("y\n")}},
 		"control file: .forkcell/publish.yaml: forkcell's own":     {{Path: ".forkcell/publish.yaml", New: text("limits: {files: 1000}\n")}},
 		"control file: .vscode/tasks.json: editor setting":         {{Path: ".vscode/tasks.json", New: text("{}\n")}},
+		"runs when pushed: .github/workflows/x.yml: CI workflow":   {{Path: ".github/workflows/x.yml", New: text("on: push\n")}},
+		"runs when pushed: sub/.GitLab-CI.yml: CI workflow":        {{Path: "sub/.GitLab-CI.yml", New: text("a: 1\n")}},
+		"runs when pushed: docs/CODEOWNERS: rule of reviews":       {{Path: "docs/CODEOWNERS", New: text("* @me\n")}},
+		"runs when pushed: renovate.json: update bot":              {{Path: "renovate.json", New: text("{}\n")}},
+		"runs when pushed: vercel.json: deployment on each push":   {{Path: "vercel.json", New: text("{}\n")}},
 		"secret: .env: the rule .env":                              {{Path: ".env", New: text("x\n")}},
 		"secret: k: its contents look like a key or a token":       {{Path: "k", New: text("a\n" + key)}},
-		"secret: old.pem: its contents look like a key or a token": {{Path: "old.pem", Old: text(key), New: text(key + "gh" + "p_0123456789abcdefghijABCDEFGHIJ\n")}},
+		"secret: old.pem: its contents look like a key or a token": {{Path: "old.pem", Old: text(key), New: text(key + token + "\n")}},
+		"secret: the path of a new file looks like it has":         {{Path: "d/" + token, New: text("x\n")}},
 		"secret: late: its contents look like":                     {{Path: "late", New: text(strings.Repeat("long line ", 209_700) + key)}},
 	} {
 		d.refused(d.options(changes...), api.CodeGate, want)
@@ -50,6 +61,8 @@ func TestGates(t *testing.T) {
 	for _, changes := range [][]Change{
 		many(25, "d/f%02d"),
 		{{Path: "b", New: text(strings.Repeat("x\n", 1200))}},
+		{{Path: "b", New: text(strings.Repeat("x", 1200*longLine))}},
+		{d.change("long", d.base["long"]+"y\n")},
 		many(8, "d%d/f"),
 		{{Path: "old.pem", Old: text(key), New: text("comment\n" + key)}},
 		{{Path: "old.pem", Old: text(key)}},
@@ -128,6 +141,81 @@ func TestSettings(t *testing.T) {
 	d.refused(o, api.CodeGate, "allows the base main only")
 }
 
+// TestPushedFiles: the operator alone lets files through that run when they are pushed,
+// also behind a link of the base commit.
+func TestPushedFiles(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"tools/build/run.sh": "one\n"})
+	d.must(os.MkdirAll(d.repo+"/.github", 0o755))
+	d.must(os.Symlink("../tools", d.repo+"/.github/actions"))
+	d.commit("links", nil)
+	workflow := Change{Path: ".github/workflows/x.yml", New: text("on: push\n")}
+	d.refused(d.options(d.change("tools/build/run.sh", "two\n")), api.CodeGate,
+		"runs when pushed: tools/build/run.sh: CI workflow or action, .github/actions links to it")
+	d.settings.AllowControl = []string{".github/workflows/"}
+	_, err := d.prepare(d.options(workflow))
+	d.must(err)
+	d.settings.AllowControl = []string{".envrc"}
+	d.refused(d.options(workflow), api.CodeGate, "runs when pushed: .github/workflows/x.yml")
+}
+
+// TestTexts: the texts of a publication pass the gate of secrets too.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n"})
+	for want, change := range map[string]func(*Options){
+		"secret: --message looks like": func(o *Options) { o.Message = "it is " + token },
+		"secret: --title looks like":   func(o *Options) { o.Title = "use " + token },
+		"secret: --branch looks like":  func(o *Options) { o.Branch = "work/" + token },
+	} {
+		o := d.options(d.change("a", "two\n"))
+		change(&o)
+		d.refused(o, api.CodeGate, want)
+		if _, err := d.prepare(o); err != nil && strings.Contains(fmt.Sprintf("%+v", err), token) {
+			t.Errorf("the refusal shows the secret: %v", err)
+		}
+	}
+}
+
+// TestBranchesOfTokens: a caller with a token makes only branches that the operator
+// lists; the base commit can only take some of them away.
+func TestBranchesOfTokens(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n"})
+	asked := func(branch string) Options {
+		o := d.options(d.change("a", "two\n"))
+		o.Branch, o.HasToken = branch, true
+		return o
+	}
+	may := func(branch string) {
+		t.Helper()
+		_, err := d.prepare(asked(branch))
+		d.must(err)
+	}
+	const no = "a caller with a token may not make the branch "
+	for _, branch := range []string{"gh-pages", "production", "work", "works/x"} {
+		d.refused(asked(branch), api.CodeGate, no+branch)
+	}
+	may("work/x")
+	may("forkcell/x/y")
+	d.settings.Branches = []string{"agents/*", "release-*"}
+	d.refused(asked("work/x"), api.CodeGate, no+"work/x; it may make agents/*, release-*")
+	d.refused(asked("agents/a/b"), api.CodeGate, no)
+	may("agents/a")
+	may("release-1")
+	d.settings.Branches = []string{}
+	d.refused(asked("work/x"), api.CodeGate, "it may make none")
+	d.settings.Branches = []string{"**"}
+	may("gh-pages")
+	d.commit("own", map[string]string{SettingsFile: "branches: [work/**]\n"})
+	d.refused(asked("gh-pages"), api.CodeGate, no+"gh-pages; it may make work/**")
+	may("work/a/b")
+	o := asked("gh-pages")
+	o.HasToken = false
+	_, err := d.prepare(o)
+	d.must(err)
+}
+
 // TestHintOfLimits: the hint names each file whose limit refuses, and no other.
 func TestHintOfLimits(t *testing.T) {
 	t.Parallel()
@@ -155,7 +243,7 @@ func TestHintOfLimits(t *testing.T) {
 // TestBadSettings: a file of the base commit that cannot be read stops everything.
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"limits: {files: -1}\n", "unknown: 1\n", "limits: [1]\n", "{", "a: 1\n---\nb: 2\n", "allow_control: ['[']\n", "forges: [{host: x, kind: svn}]\n"} {
+	for _, bad := range []string{"limits: {files: -1}\n", "limits: {bytes: -1}\n", "branches: ['[']\n", "branches: ['']\n", "unknown: 1\n", "limits: [1]\n", "{", "a: 1\n---\nb: 2\n", "allow_control: ['[']\n", "forges: [{host: x, kind: svn}]\n"} {
 		if _, err := ParseSettings([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -216,7 +304,7 @@ func FuzzParseSettings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r := combine(Settings{}, s); r.Files > defaultFiles || r.Lines > defaultLines || r.Areas > defaultAreas || r.Binaries > 0 || !r.RequireSigned || len(r.allowControl) > 0 {
+		if r := combine(Settings{}, s); r.Files > defaultFiles || r.Lines > defaultLines || r.Bytes > defaultBytes || r.Areas > defaultAreas || r.Binaries > 0 || !r.RequireSigned || len(r.allowControl) > 0 {
 			t.Errorf("%q loosens the rules: %+v", text, r)
 		}
 	})

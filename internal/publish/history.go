@@ -143,7 +143,7 @@ func (w *Work) checkCommit(ctx context.Context, c ownCommit, before string, edit
 	if err := g.check(ctx, before, c.tree, edits); err != nil {
 		return err
 	}
-	if len(redact.Find([]byte(c.message))) > 0 {
+	if redact.Has(c.message) {
 		g.refuse("secret: its message looks like it has a key or a token")
 	}
 	for i, line := range g.lines {

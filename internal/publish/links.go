@@ -13,8 +13,14 @@ import (
 	"github.com/forkcell/forkcell/internal/leftout"
 )
 
-// links follows the control files among the links of a commit or tree.
-func (s *scratch) links(ctx context.Context, tree string) (*leftout.Linked, error) {
+// linked knows what the links of a commit or tree lead to.
+type linked struct {
+	control *leftout.Linked // control files
+	pushed  *leftout.Linked // files that run when they are pushed
+}
+
+// links follows the links of a commit or tree.
+func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
 	blobs := map[string]string{}
 	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
 		head, name, _ := strings.Cut(line, "\t")
@@ -24,13 +30,20 @@ func (s *scratch) links(ctx context.Context, tree string) (*leftout.Linked, erro
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return linked{}, err
 	}
 	targets, err := s.targets(ctx, slices.Collect(maps.Values(blobs)))
 	if err != nil {
-		return nil, err
+		return linked{}, err
 	}
-	return leftout.NewLinked("", slices.Sorted(maps.Keys(blobs)), func(path string) (string, error) { return targets[blobs[path]], nil })
+	read := func(path string) (string, error) { return targets[blobs[path]], nil }
+	names := slices.Sorted(maps.Keys(blobs))
+	control, err := leftout.NewLinked("", names, read)
+	if err != nil {
+		return linked{}, err
+	}
+	pushed, err := leftout.NewPushedLinks(names, read)
+	return linked{control, pushed}, err
 }
 
 // maxTarget is longer than the target of any link that the kernel makes.

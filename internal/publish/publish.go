@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
 )
 
 // Options describe a publication.
@@ -34,6 +36,10 @@ type Options struct {
 	Message  string
 	Trailers []Trailer
 	Sign     string // SignSSH, SignGPG, SignOff; "" is as git's global configuration says
+
+	// HasToken is a caller that is not the operator: it may make only the branches that
+	// the settings name.
+	HasToken bool
 
 	Changes []Change
 	// History, if set, is the work's own repository, whose commits are kept.
@@ -133,7 +139,23 @@ func (w *Work) checkNames(ctx context.Context) error {
 	case strings.Contains(w.opt.Message, "\x00"):
 		return api.Usagef("", "--message has a NUL byte")
 	}
-	return nil
+	return CheckText(map[string]string{"--branch": w.opt.Branch, "--title": w.opt.Title, "--message": w.opt.Message})
+}
+
+// CheckText refuses texts of a publication, by their names, that look like they have a
+// secret. The secret itself is never shown.
+func CheckText(texts map[string]string) error {
+	var lines []string
+	for name, text := range texts {
+		if redact.Has(text) {
+			lines = append(lines, "secret: "+name+" looks like it has a key or a token")
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	slices.Sort(lines)
+	return &api.Error{Kind: api.Refused, Code: api.CodeGate, Message: "the gates refuse the text, nothing was published", Hint: "leave the secret out, and replace it where it came from", Details: lines}
 }
 
 // build makes the commit and runs the gates.
@@ -192,6 +214,11 @@ func (w *Work) readRules(ctx context.Context, base *baseFiles) error {
 		}
 	}
 	w.Rules = combine(w.opt.Settings, own)
+	if w.opt.HasToken {
+		if err := w.Rules.checkBranch(w.opt.Branch); err != nil {
+			return err
+		}
+	}
 	if w.Rules.Base != "" && w.Rules.Base != w.Base {
 		return api.Refusef(api.CodeGate, "give --base "+quote.Arg(w.Rules.Base), "%s of the base commit allows the base %s only", SettingsFile, quote.Arg(w.Rules.Base))
 	}

@@ -48,7 +48,7 @@ func TestPublish(t *testing.T) {
 	if got := d.git("status", "--porcelain"); got != status {
 		t.Errorf("the work tree changed: %s, was %s", got, status)
 	}
-	if !slices.Equal(w.Ignored, []string{"skipped.o"}) || w.Size != (Size{Files: 6, Lines: 7, Areas: 2}) || w.Signed != SignSSH {
+	if !slices.Equal(w.Ignored, []string{"skipped.o"}) || w.Size != (Size{Files: 6, Lines: 7, Bytes: 26, Areas: 2}) || w.Signed != SignSSH {
 		t.Errorf("ignored %v, size %+v, signed %s", w.Ignored, w.Size, w.Signed)
 	}
 }

@@ -28,6 +28,8 @@ type Settings struct {
 	AllowedSigners string `yaml:"allowed_signers"`
 	// AllowControl are patterns of control files that may be published.
 	AllowControl []string `yaml:"allow_control"`
+	// Branches are patterns of the branches that callers with a token may make.
+	Branches []string `yaml:"branches"`
 	// Base is the branch to publish on, by default or, in the file of a repository,
 	// the only one.
 	Base string `yaml:"base"`
@@ -39,6 +41,7 @@ type Settings struct {
 type Limits struct {
 	Files    *int `yaml:"files"`
 	Lines    *int `yaml:"lines"`
+	Bytes    *int `yaml:"bytes"`
 	Areas    *int `yaml:"areas"`
 	Binaries *int `yaml:"binaries"`
 }
@@ -47,6 +50,7 @@ type Limits struct {
 const (
 	defaultFiles    = 25
 	defaultLines    = 1200
+	defaultBytes    = 1 << 20
 	defaultAreas    = 8
 	defaultBinaries = 0
 )
@@ -72,13 +76,20 @@ func ParseSettings(text []byte) (Settings, error) {
 
 // check refuses values that mean nothing.
 func (s Settings) check() error {
-	for name, n := range map[string]*int{"files": s.Limits.Files, "lines": s.Limits.Lines, "areas": s.Limits.Areas, "binaries": s.Limits.Binaries} {
+	for name, n := range map[string]*int{
+		"files": s.Limits.Files, "lines": s.Limits.Lines, "bytes": s.Limits.Bytes, "areas": s.Limits.Areas, "binaries": s.Limits.Binaries,
+	} {
 		if n != nil && *n < 0 {
 			return fmt.Errorf("limits: %s is negative", name)
 		}
 	}
 	if _, err := leftout.NewSelector(s.AllowControl, nil); err != nil {
 		return fmt.Errorf("allow_control: %w", err)
+	}
+	for _, b := range s.Branches {
+		if err := checkBranchPattern(b); err != nil {
+			return fmt.Errorf("branches: %w", err)
+		}
 	}
 	for _, f := range s.Forges {
 		if err := f.Check(); err != nil {
@@ -90,15 +101,17 @@ func (s Settings) check() error {
 
 // Rules are the rules of one publication.
 type Rules struct {
-	Files, Lines, Areas, Binaries int
-	RequireSigned                 bool
-	AllowedSigners                string
+	Files, Lines, Bytes, Areas, Binaries int
+	RequireSigned                        bool
+	AllowedSigners                       string
 	// Base is the only branch that the base commit allows, or "".
 	Base string
 	// WithoutEffect lists settings of the base commit that only the operator can make.
 	WithoutEffect []string
 
 	allowControl []string
+	// branches are lists of patterns. A branch of a caller with a token matches each list.
+	branches [][]string
 	// ofBase has the limits that the base commit sets, each with that of the operator.
 	ofBase map[string]int
 }
@@ -107,8 +120,15 @@ type Rules struct {
 // which can only tighten.
 func combine(own, base Settings) Rules {
 	r := Rules{
-		Files: defaultFiles, Lines: defaultLines, Areas: defaultAreas, Binaries: defaultBinaries, RequireSigned: true,
+		Files: defaultFiles, Lines: defaultLines, Bytes: defaultBytes, Areas: defaultAreas, Binaries: defaultBinaries, RequireSigned: true,
 		AllowedSigners: own.AllowedSigners, Base: base.Base, allowControl: own.AllowControl, ofBase: map[string]int{},
+		branches: [][]string{own.Branches},
+	}
+	if own.Branches == nil {
+		r.branches[0] = defaultBranches()
+	}
+	if base.Branches != nil {
+		r.branches = append(r.branches, base.Branches)
 	}
 	if own.RequireSigned != nil {
 		r.RequireSigned = *own.RequireSigned
@@ -123,6 +143,7 @@ func combine(own, base Settings) Rules {
 	}{
 		{"files", &r.Files, own.Limits.Files, base.Limits.Files},
 		{"lines", &r.Lines, own.Limits.Lines, base.Limits.Lines},
+		{"bytes", &r.Bytes, own.Limits.Bytes, base.Limits.Bytes},
 		{"areas", &r.Areas, own.Limits.Areas, base.Limits.Areas},
 		{"binaries", &r.Binaries, own.Limits.Binaries, base.Limits.Binaries},
 	} {

@@ -14,5 +14,8 @@ func Find(text []byte) []string {
 	return slices.Compact(found)
 }
 
+// Has reports whether Find finds anything in a text.
+func Has(text string) bool { return len(Find([]byte(text))) > 0 }
+
 // Text returns a text with everything that looks like a secret replaced.
 func Text(s string) string { return text(s) }

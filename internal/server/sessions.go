@@ -296,7 +296,7 @@ func (s *Server) publishSession(ctx context.Context, c *call, in *publishInput) 
 	b := in.Body
 	return s.config.Engine(who).Publish(ctx, api.PublishRequest{
 		Cell: in.Session, Branch: b.Branch, Base: b.Base, Title: b.Title, Message: b.Message, Sign: b.Sign, Push: b.Push || b.PR, PR: b.PR,
-		KeepCommits: b.KeepCommits, DryRun: b.DryRun, Settings: s.config.Publish.Settings,
+		KeepCommits: b.KeepCommits, DryRun: b.DryRun, Settings: s.config.Publish.Settings, HasToken: !c.caller.local,
 	})
 }
 

@@ -2685,6 +2685,8 @@ export interface components {
             /** Format: int64 */
             binaries: number;
             /** Format: int64 */
+            bytes: number;
+            /** Format: int64 */
             files: number;
             /** Format: int64 */
             lines: number;
@@ -2697,6 +2699,8 @@ export interface components {
             /** Format: int64 */
             binaries: number;
             branch: string;
+            /** Format: int64 */
+            bytes: number;
             cell: string;
             changes: components["schemas"]["PublishedChange"][];
             checkpoint_id: string;

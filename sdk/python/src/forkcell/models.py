@@ -717,6 +717,7 @@ class ProcessInfo:
 class PublishLimits:
     areas: int
     binaries: int
+    bytes: int
     files: int
     lines: int
 
@@ -1240,6 +1241,7 @@ class PublishResult:
     base_commit: str
     binaries: int
     branch: str
+    bytes: int
     cell: str
     changes: list[PublishedChange]
     checkpoint_id: str
