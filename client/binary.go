@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -80,7 +79,7 @@ func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, e
 	if r.Name == "" {
 		r.Name = "cell-" + strings.ToLower(rand.Text()[:10])
 	}
-	args := flags{"init", r.Name}
+	args := flags{"init"}
 	args.text("from", dir)
 	args.text("backend", r.Backend)
 	args.text("runtime", r.Runtime)
@@ -98,7 +97,7 @@ func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, e
 	} else {
 		args.text("policy", r.Policy)
 	}
-	made, err := byBinary[InitResult](ctx, s.client, args, inputs)
+	made, err := byBinary[InitResult](ctx, s.client, args, r.Name, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, e
 }
 
 func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {
-	args := flags{"apply", c.Name}
+	args := flags{"apply"}
 	if r.To != "" {
 		to, err := filepath.Abs(r.To)
 		if err != nil {
@@ -120,27 +119,30 @@ func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {
 	args.text("on-conflict", r.OnConflict)
 	args.list("allow-control", r.AllowControl)
 	args.on("allow-setuid", r.AllowSetuid)
-	return byBinary[ApplyResult](ctx, c.client, args, nil)
+	return byBinary[ApplyResult](ctx, c.client, args, c.Name, nil)
 }
 
 func (c *Cell) undoHere(ctx context.Context, r Undo) (*ApplyResult, error) {
-	args := flags{"apply", c.Name, "--undo"}
+	args := flags{"apply", "--undo"}
 	args.list("except", r.Except)
 	args.text("on-conflict", r.OnConflict)
 	args.on("dry-run", r.DryRun)
-	return byBinary[ApplyResult](ctx, c.client, args, nil)
+	return byBinary[ApplyResult](ctx, c.client, args, c.Name, nil)
 }
 
 func (c *Cell) refreshHere(ctx context.Context, r Refresh) (*RefreshResult, error) {
-	args := flags{"refresh", c.Name}
+	args := flags{"refresh"}
 	args.text("on-conflict", r.OnConflict)
-	return byBinary[RefreshResult](ctx, c.client, args, nil)
+	return byBinary[RefreshResult](ctx, c.client, args, c.Name, nil)
 }
 
-// byBinary runs a verb of the program forkcell on this machine, and returns its
+// byBinary runs a verb of the program forkcell on this machine for a cell, and returns its
 // document. A verb can have both a document and an error. Inputs are the contents of
 // files that flags name.
-func byBinary[T any](ctx context.Context, c *Client, verb flags, inputs map[string]string) (*T, error) {
+//
+// The name of the cell may be a daemon's word: it stands after "--", so that it is never
+// a flag.
+func byBinary[T any](ctx context.Context, c *Client, verb flags, cell string, inputs map[string]string) (*T, error) {
 	path, err := c.findBinary()
 	if err != nil {
 		return nil, err
@@ -162,13 +164,14 @@ func byBinary[T any](ctx context.Context, c *Client, verb flags, inputs map[stri
 		cmd.Args = append(cmd.Args, fmt.Sprintf("--%s=/dev/fd/%d", flag, 3+len(cmd.ExtraFiles)))
 		cmd.ExtraFiles = append(cmd.ExtraFiles, r)
 	}
+	cmd.Args = append(cmd.Args, "--", cell)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	failed := cmd.Run()
 	var doc *T
 	if out.Len() > 0 {
 		doc = new(T)
-		if err := json.Unmarshal(out.Bytes(), doc); err != nil {
+		if err := readDocument(out.Bytes(), doc); err != nil {
 			return nil, &Error{Code: api.CodeProtocol, Message: path + ": unexpected output: " + err.Error(), Hint: "forkcell of another version may be installed"}
 		}
 	}
@@ -205,7 +208,7 @@ func binaryError(ctx context.Context, path string, failed error, printed []byte)
 			Details []string `json:"details"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(printed, &doc); err != nil || doc.Error.Code == "" {
+	if err := readDocument(printed, &doc); err != nil || doc.Error.Code == "" {
 		return &Error{Code: api.CodeProtocol, Message: path + ": " + failed.Error() + ": " + string(printed[:min(len(printed), 200)])}
 	}
 	return &Error{Code: doc.Error.Code, Message: doc.Error.Message, Hint: doc.Error.Hint, Details: doc.Error.Details}

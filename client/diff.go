@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 )
@@ -70,6 +69,6 @@ func (d *Diff) text(ctx context.Context, format string) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	text, err := readAll(resp.Body)
 	return string(text), err
 }

@@ -1,13 +1,13 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/answer"
 	"github.com/forkcell/forkcell/internal/api"
 )
 
@@ -59,11 +59,21 @@ const maxProblem = 1 << 20
 func readError(resp *http.Response) error {
 	var p api.Problem
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-	if err != nil || json.Unmarshal(text, &p) != nil || p.Code == "" {
+	if err != nil || readDocument(text, &p) != nil || p.Code == "" {
 		// Something else than a daemon answered.
 		return &Error{Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
 	}
 	return problemError(p)
+}
+
+// reasonProblem returns the problem of a socket that was closed with a reason, which is a
+// code.
+func reasonProblem(reason string) api.Problem {
+	p := api.Problem{Code: Code(reason), Detail: "the command could not be followed to its end"}
+	if p.Code == "" || answer.Check(p) != nil {
+		p.Code = api.CodeProtocol
+	}
+	return p
 }
 
 func problemError(p api.Problem) *Error {

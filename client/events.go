@@ -74,7 +74,7 @@ func (s *Events) List(ctx context.Context, f EventFilter) iter.Seq2[Event, error
 // problemLine returns the error of a last line that is a problem document.
 func problemLine(line []byte) error {
 	var p api.Problem
-	if json.Unmarshal(line, &p) == nil && p.Type != "" && p.Code != "" {
+	if readDocument(line, &p) == nil && p.Type != "" && p.Code != "" {
 		return problemError(p)
 	}
 	return nil

@@ -209,7 +209,7 @@ func (s *ExecSocket) next(stdout, stderr io.Writer) (m execMessage, err error) {
 	case err != nil:
 		return m, s.lost(err)
 	case kind == websocket.MessageText:
-		return m, json.Unmarshal(data, &m)
+		return m, readDocument(data, &m)
 	case len(data) == 0:
 		return m, nil
 	}
@@ -229,7 +229,7 @@ func (s *ExecSocket) lost(err error) error {
 		return errors.Join(cause, s.ctx.Err())
 	}
 	if closed, ok := errors.AsType[websocket.CloseError](err); ok && closed.Code == websocket.StatusInternalError {
-		return &Error{Code: Code(closed.Reason), Message: "the command could not be followed to its end: " + closed.Reason}
+		return problemError(reasonProblem(closed.Reason))
 	}
 	return fmt.Errorf("the socket was closed before the command ended: %w", err)
 }

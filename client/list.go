@@ -37,6 +37,11 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 			if page.Next == nil {
 				return
 			}
+			if len(page.Items) == 0 || *page.Next == q.Get("cursor") {
+				var none T
+				yield(none, &Error{Code: api.CodeProtocol, Message: "GET " + path + ": a list without an end"})
+				return
+			}
 			q.Set("cursor", *page.Next)
 		}
 	}

@@ -137,9 +137,6 @@ func (c *Client) where() string {
 	return c.address.base
 }
 
-// maxDocument bounds an answer, so that a wrong one cannot fill the memory.
-const maxDocument = 256 << 20
-
 // receive sends a call and reads the document of its answer.
 func receive[T any](ctx context.Context, c *Client, in *call) (*T, error) {
 	resp, err := c.send(ctx, in)
@@ -151,7 +148,11 @@ func receive[T any](ctx context.Context, c *Client, in *call) (*T, error) {
 	if resp.StatusCode == http.StatusNoContent {
 		return doc, nil
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(doc); err != nil {
+	text, err := readAll(resp.Body)
+	if err == nil {
+		err = readDocument(text, doc)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s %s: the answer: %w", in.method, in.path, err)
 	}
 	return doc, nil

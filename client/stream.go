@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +68,7 @@ func lost(ctx context.Context, in *call, err error) error {
 }
 
 func decode(m sse.Event, doc any) error {
-	if err := json.Unmarshal(m.Data, doc); err != nil {
+	if err := readDocument(m.Data, doc); err != nil {
 		return fmt.Errorf("the event %s: %w", m.Name, err)
 	}
 	return nil

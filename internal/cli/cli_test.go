@@ -200,6 +200,12 @@ func TestCellOfDirectory(t *testing.T) {
 			t.Errorf("%s: exit %d", line, code)
 		}
 	}
+	for _, line := range []string{"apply -- --to=/x", "apply --undo -- --to=/x", "refresh -- --to=/x", "fork --name n -- --to=/x"} {
+		f := &fakeEngine{here: "near"}
+		if code, _, stderr := call(t, f, strings.Fields(line)...); code != 0 || strings.Contains(fmt.Sprintf("%+v", f.got), "near") || !strings.Contains(fmt.Sprintf("%+v", f.got), "--to=/x") {
+			t.Errorf("%s: exit %d, asked %+v, %s", line, code, f.got, stderr)
+		}
+	}
 	f := &fakeEngine{here: "near", below: "sub", run: ended()}
 	call(t, f, "run", "--", "x")
 	if got := f.got.(api.RunRequest).Workdir; got != "sub" {

@@ -19,8 +19,8 @@ func (s *session) ofDirectory(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		before := cmd.ArgsLenAtDash()
-		if before < 0 {
-			before = len(args)
+		if before < 0 || !strings.Contains(cmd.Use, "-- ") {
+			before = len(args) // the dashes only say that no flag follows
 		}
 		if before > 0 {
 			return orCheckpoint(cmd, args[0], run(cmd, args))

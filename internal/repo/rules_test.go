@@ -50,7 +50,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent", "internal/terminal/terminaltest"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/golden", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "internal/terminal", "docs"},
+		{"internal/answer", "internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/golden", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "internal/terminal", "docs"},
 	}
 }
 
@@ -162,9 +162,9 @@ func exceptions() []exception {
 		},
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
-		{"client", []string{"internal/api", "internal/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
-		{"examples/go/race", []string{"client", "internal/api", "internal/sse"}, "an example uses what programs of others can use"},
-		{"examples/go/session", []string{"client", "internal/api", "internal/sse"}, "an example uses what programs of others can use"},
+		{"client", []string{"internal/answer", "internal/api", "internal/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
+		{"examples/go/race", []string{"client", "internal/answer", "internal/api", "internal/sse"}, "an example uses what programs of others can use"},
+		{"examples/go/session", []string{"client", "internal/answer", "internal/api", "internal/sse"}, "an example uses what programs of others can use"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/mount", nil, "workspace and driver share data only"},
 	}

@@ -34,16 +34,16 @@ export async function createBy<T>(binary: Binary, directory: string, body: Recor
   return withPrivateFiles(async (write) => {
     const policy = body["policy"] as string | undefined;
     const given = policy && /[:\n]/.test(policy) ? await write("policy.yaml", policy) : policy;
-    const args = ["init", name, `--from=${resolve(directory)}`, ...own, ...labels, ...flags({ policy: given })];
-    return run<T>(binary, args, write, signal);
+    const args = ["init", `--from=${resolve(directory)}`, ...own, ...labels, ...flags({ policy: given })];
+    return run<T>(binary, args, name, write, signal);
   });
 }
 
 /** Carries out apply, undo or refresh with the directory of a cell. */
 export async function moveBy<T>(binary: Binary, verb: string, cell: string, body: Record<string, unknown>, signal?: AbortSignal): Promise<T> {
   needNode(binary);
-  const words = verb === "undo" ? ["apply", cell, "--undo"] : [verb, cell];
-  return withPrivateFiles((write) => run<T>(binary, [...words, ...flags(body)], write, signal));
+  const words = verb === "undo" ? ["apply", "--undo"] : [verb];
+  return withPrivateFiles((write) => run<T>(binary, [...words, ...flags(body)], cell, write, signal));
 }
 
 type Write = (name: string, text: string) => Promise<string>;
@@ -63,10 +63,14 @@ async function withPrivateFiles<T>(work: (write: Write) => Promise<T>): Promise<
   }
 }
 
-async function run<T>(binary: Binary, args: string[], write: Write, signal?: AbortSignal): Promise<T> {
+/**
+ * Runs a verb with its flags for a cell. The name may be the daemon's word: it stands
+ * after "--", so that it is never a flag.
+ */
+async function run<T>(binary: Binary, verb: string[], cell: string, write: Write, signal?: AbortSignal): Promise<T> {
   const own = [`--url=${binary.address.name}`, "--json", "--quiet"];
   if (binary.token) own.push(`--token-file=${await write("token", `${binary.token}\n`)}`);
-  const ended = await start(binary, [...own, ...args], signal);
+  const ended = await start(binary, [...own, ...verb, "--", cell], signal);
   try {
     if (ended.code === 0) return camel(JSON.parse(ended.stdout)) as T;
     const { code, message, hint, details } = (JSON.parse(ended.stderr) as { error: { code: string; message: string; hint?: string; details?: string[] } }).error;

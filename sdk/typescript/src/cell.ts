@@ -5,7 +5,7 @@ import { Diff } from "./diff.js";
 import { ForkcellError } from "./errors.js";
 import { ExecSocket } from "./execsocket.js";
 import { Files } from "./files.js";
-import { camel, snake } from "./names.js";
+import { camel, parse, snake } from "./names.js";
 import { attemptOf, Race, type RaceCallbacks } from "./race.js";
 import { Recorder, type OutputOptions } from "./stream.js";
 import type { Transport } from "./transport.js";
@@ -134,8 +134,8 @@ export class Cell {
     if (!onAttempt && !onJudged) return this.#transport.send(call);
     return this.#transport.follow(call, ({ name, data }) => {
       const calls = name === "attempt" ? onAttempt : name === "judged" ? onJudged : undefined;
-      calls?.(attemptOf(this.#transport, camel(JSON.parse(data)) as t.RaceAttempt));
-      return name === "result" ? JSON.parse(data) : undefined;
+      calls?.(attemptOf(this.#transport, camel(parse(data)) as t.RaceAttempt));
+      return name === "result" ? parse(data) : undefined;
     });
   }
 

@@ -1,3 +1,5 @@
+import { grammars } from "./grammar.js";
+
 // The parts of a ForkcellError besides its code.
 export interface ErrorParts {
   status?: number;
@@ -42,12 +44,18 @@ export class ForkcellError extends Error {
 
   /** Returns the error of a problem document. */
   static fromProblem(status: number, document: unknown): ForkcellError {
-    const p = (document ?? {}) as { code?: string; detail?: string; hint?: string; details?: string[]; instance?: string };
-    if (!p.code) return new ForkcellError("protocol", { status, message: `unexpected answer with the status ${status}` });
+    const p = (document ?? {}) as { code?: unknown; detail?: unknown; hint?: unknown; details?: unknown; instance?: unknown };
+    if (!isCode(p.code)) return new ForkcellError("protocol", { status, message: `unexpected answer with the status ${status}` });
     return new ForkcellError(p.code, {
-      status, hint: p.hint ?? "", message: p.detail ?? "", details: p.details ?? [], requestId: p.instance ?? "",
+      status: Number(status) || 0, hint: String(p.hint ?? ""), message: String(p.detail ?? ""),
+      details: Array.isArray(p.details) ? p.details.map(String) : [], requestId: String(p.instance ?? ""),
     });
   }
+}
+
+/** Reports whether a value is a code: programs compare it, and print it. */
+export function isCode(value: unknown): value is string {
+  return typeof value === "string" && grammars.name.test(value);
 }
 
 // How many details the text of an error has.

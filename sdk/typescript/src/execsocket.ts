@@ -1,4 +1,5 @@
-import { ForkcellError } from "./errors.js";
+import { ForkcellError, isCode } from "./errors.js";
+import { checked, parse } from "./names.js";
 import { Lines } from "./stream.js";
 import type { Transport } from "./transport.js";
 import type { Wire } from "./wire.js";
@@ -58,7 +59,7 @@ export class ExecSocket implements AsyncIterable<Output> {
       socket.close();
       throw new ForkcellError("protocol", { message: "the socket did not begin with the id of the command" });
     }
-    socket.id = first.exec_id ?? "";
+    socket.id = checked("exec_id", first.exec_id ?? "");
     return socket;
   }
 
@@ -123,8 +124,12 @@ export class ExecSocket implements AsyncIterable<Output> {
   }
 
   #take(data: string | Uint8Array): void {
-    if (typeof data === "string") this.#waiting.push(JSON.parse(data) as Message);
-    else this.#waiting.push({ stream: data[0] === 2 ? "stderr" : "stdout", data: data.subarray(1) });
+    try {
+      this.#waiting.push(typeof data === "string" ? messageOf(data) : { stream: data[0] === 2 ? "stderr" : "stdout", data: data.subarray(1) });
+    } catch (cause) {
+      this.#close(cause); // nobody catches what is thrown here
+      this.close();
+    }
     if (this.#waiting.length >= maxWaiting) this.#wire?.hold(true);
     this.#wake();
   }
@@ -147,8 +152,15 @@ export class ExecSocket implements AsyncIterable<Output> {
   }
 }
 
+/** Returns the message that a text is. */
+function messageOf(text: string): Message {
+  const message = parse(text) as Message | null;
+  if (typeof message?.type !== "string") throw new ForkcellError("protocol", { message: "the socket sent no message" });
+  return message;
+}
+
 /** Returns the error of a socket that was closed before the command ended. */
 function closed(id: string, code: number, reason: string): ForkcellError {
-  if (code === 1011 && reason) return new ForkcellError(reason, { message: "the command could not be followed to its end" });
+  if (code === 1011 && isCode(reason)) return new ForkcellError(reason, { message: "the command could not be followed to its end" });
   return new ForkcellError("lost", { message: "the socket was closed before the command ended", hint: `join it by attach("${id}")` });
 }

@@ -1,5 +1,5 @@
 import { change, get, post, withQuery, type CallOptions, type Content } from "./call.js";
-import { camel } from "./names.js";
+import { camel, parse } from "./names.js";
 import type { Transport } from "./transport.js";
 import type { FileEvent, FileInfo } from "./types.js";
 
@@ -79,6 +79,6 @@ export class Files {
    */
   async *watch(path = "", options: CallOptions & { recursive?: boolean } = {}): AsyncGenerator<FileEvent> {
     const call = change("POST", `${this.#path}/watch`, { path, recursive: options.recursive ?? false }, options);
-    for await (const event of this.#transport.events(call)) yield camel(JSON.parse(event.data)) as FileEvent;
+    for await (const event of this.#transport.events(call)) yield camel(parse(event.data)) as FileEvent;
   }
 }

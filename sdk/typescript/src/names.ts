@@ -1,4 +1,9 @@
 // Names: camelCase here, snake_case in documents.
+//
+// The daemon may be a stranger's. Its names and ids become arguments of programs and parts
+// of URLs, so each follows the grammar of its field.
+import { ForkcellError } from "./errors.js";
+import { grammarOf, grammars } from "./grammar.js";
 import { openFields } from "./open.js";
 
 type CamelName<S extends string> = S extends `${infer Head}_${infer Rest}` ? `${Head}${Capitalize<CamelName<Rest>>}` : S;
@@ -14,16 +19,37 @@ export type Camel<T> = T extends (infer Item)[]
 
 const open: ReadonlySet<string> = new Set(openFields);
 
-/** Returns a document of the daemon with its fields in camelCase. */
+/** Returns a document of the daemon with its fields in camelCase, and its names and ids checked. */
 export function camel(document: unknown): unknown {
   if (Array.isArray(document)) return document.map(camel);
   if (document === null || typeof document !== "object") return document;
   return Object.fromEntries(
     Object.entries(document).map(([name, value]) => [
       name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-      open.has(name) ? value : camel(value),
+      open.has(name) ? value : camel(checked(name, value)),
     ]),
   );
+}
+
+/** Returns the value of a field. It throws unless a text, or each of a list, follows the grammar of the field. */
+export function checked<T>(name: string, value: T): T {
+  const grammar = grammarOf.get(name);
+  if (grammar === undefined) return value;
+  for (const text of Array.isArray(value) ? value : [value]) {
+    if (typeof text === "string" && text !== "" && !grammars[grammar].test(text)) {
+      throw new ForkcellError("protocol", { message: `the field ${name} is no ${grammar}: ${JSON.stringify(text.slice(0, 80))}` });
+    }
+  }
+  return value;
+}
+
+/** Returns the document that a text is. */
+export function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ForkcellError("protocol", { message: "the answer is not JSON", cause });
+  }
 }
 
 /** Returns the body of a request, with its fields as the daemon names them. */

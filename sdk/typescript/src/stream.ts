@@ -1,7 +1,9 @@
 // Streams of server-sent events, and the output of commands in them.
 import { ForkcellError } from "./errors.js";
+import { checked, parse } from "./names.js";
 
 const maxEvent = 64 << 20;
+const lineCost = 256; // what a line takes besides its text
 const maxLine = 64 << 10;
 const maxOutput = 1 << 20;
 
@@ -12,25 +14,53 @@ export interface StreamEvent {
   data: string;
 }
 
+/** Finds the lines in the bytes of a stream, without their ends. */
+export class LineSplitter {
+  #parts: string[] = []; // of a line that has not ended
+  #decoder = new TextDecoder();
+  size = 0;
+
+  /** Adds bytes, and returns the lines that are complete with them. */
+  *feed(data: Uint8Array): Generator<string> {
+    const [first = "", ...lines] = this.#decoder.decode(data, { stream: true }).split("\n");
+    this.#parts.push(first);
+    this.size += first.length;
+    for (const line of lines) {
+      yield this.rest();
+      this.#parts = [line];
+      this.size = line.length;
+    }
+    if (this.size > maxEvent) throw new ForkcellError("protocol", { message: `a line of more than ${maxEvent} bytes` });
+  }
+
+  /** Returns the line that has not ended, or nothing, and forgets it. */
+  rest(): string {
+    const line = this.#parts.join("");
+    this.#parts = [];
+    this.size = 0;
+    return line;
+  }
+}
+
 /** Finds the events in the bytes of a stream. An event that is cut off is dropped. */
 export class EventParser {
-  #rest = "";
-  #decoder = new TextDecoder();
+  #lines = new LineSplitter();
   #fields: [string, string][] = [];
   #size = 0;
 
   /** Adds bytes, and returns the events that are complete with them. */
   *feed(data: Uint8Array): Generator<StreamEvent> {
-    const lines = (this.#rest + this.#decoder.decode(data, { stream: true })).split("\n");
-    this.#rest = lines.pop() ?? "";
-    for (const line of lines) {
-      this.#size += line.length;
+    for (const line of this.#lines.feed(data)) {
+      this.#size += line.length + lineCost;
       const event = this.#line(line.replace(/\r$/, ""));
       if (event) yield event;
+      this.#bound(0);
     }
-    if (this.#size + this.#rest.length > maxEvent) {
-      throw new ForkcellError("protocol", { message: `an event of more than ${maxEvent} bytes` });
-    }
+    this.#bound(this.#lines.size);
+  }
+
+  #bound(more: number): void {
+    if (this.#size + more > maxEvent) throw new ForkcellError("protocol", { message: `an event of more than ${maxEvent} bytes` });
   }
 
   #line(line: string): StreamEvent | undefined {
@@ -118,6 +148,15 @@ export interface OutputOptions {
   onStarted?: (id: string) => void;
 }
 
+/** Returns the bytes of a part of an output. */
+function bytesOf(data: unknown): Uint8Array {
+  try {
+    return Uint8Array.from(atob(String(data)), (c) => c.charCodeAt(0));
+  } catch (cause) {
+    throw new ForkcellError("protocol", { message: "the output is not base64", cause });
+  }
+}
+
 /** Handles the events of a command. */
 export class Recorder {
   readonly #stdout: Part;
@@ -134,13 +173,14 @@ export class Recorder {
   take(event: StreamEvent): Record<string, unknown> | undefined {
     // Events that it does not know belong to later versions.
     if (!["stdout", "stderr", "started", "result"].includes(event.name)) return undefined;
-    const document = JSON.parse(event.data);
+    const document = (parse(event.data) ?? {}) as Record<string, unknown>;
     if (event.name === "result") return this.#result(document);
     if (event.name === "started") {
-      this.#onStarted?.(document.run_id ?? document.exec_id);
+      const id = "run_id" in document ? checked("run_id", document["run_id"]) : checked("exec_id", document["exec_id"]);
+      this.#onStarted?.(String(id));
     } else {
       const part = event.name === "stdout" ? this.#stdout : this.#stderr;
-      part.feed(Uint8Array.from(atob(document.data), (c) => c.charCodeAt(0)));
+      part.feed(bytesOf(document["data"]));
     }
     return undefined;
   }

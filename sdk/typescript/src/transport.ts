@@ -3,11 +3,13 @@ import type { Binary } from "./binary.js";
 import { get, retryWait, withQuery, type Call, type CallOptions, type Query } from "./call.js";
 import { parseAddress, readToken, type Address, type ClientOptions } from "./config.js";
 import { ForkcellError } from "./errors.js";
-import { camel } from "./names.js";
-import { EventParser, type StreamEvent } from "./stream.js";
+import { camel, parse } from "./names.js";
+import { EventParser, LineSplitter, type StreamEvent } from "./stream.js";
 import { openWire, type Wire, type WireEvents } from "./wire.js";
 
 const pageSize = "500";
+const maxDocument = 256 << 20;
+const maxProblem = 1 << 20;
 
 type Send = (url: string, init: RequestInit) => Promise<Response>;
 
@@ -51,7 +53,7 @@ export class Transport {
   async text(call: Call): Promise<string> {
     const response = await this.#answer(call);
     try {
-      return await response.text();
+      return await textOf(response, maxDocument);
     } catch (cause) {
       throw failure(call, cause, "the answer was cut");
     }
@@ -72,13 +74,9 @@ export class Transport {
 
   /** Sends a call, and returns the lines of its answer as they come. */
   async *lines(call: Call, accept: string): AsyncGenerator<string> {
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const part of this.parts(call, accept)) {
-      const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
-      rest = lines.pop() ?? "";
-      yield* lines;
-    }
+    const splitter = new LineSplitter();
+    for await (const part of this.parts(call, accept)) yield* splitter.feed(part);
+    const rest = splitter.rest();
     if (rest !== "") yield rest;
   }
 
@@ -98,8 +96,8 @@ export class Transport {
     for await (const part of this.parts(call, "text/event-stream")) {
       for (const event of parser.feed(part)) {
         if (event.name === "problem") {
-          const problem = parse(event.data) as { status?: number };
-          throw ForkcellError.fromProblem(problem.status ?? 0, problem);
+          const problem = parse(event.data) as { status?: number } | null;
+          throw ForkcellError.fromProblem(problem?.status ?? 0, problem);
         }
         yield event;
       }
@@ -132,8 +130,12 @@ export class Transport {
     for (let cursor: string | undefined; ; ) {
       const call = get(withQuery(path, { ...query, limit: pageSize, cursor }), options);
       const page = await this.send<{ items: T[]; next: string | null }>(call);
+      if (!Array.isArray(page?.items)) throw new ForkcellError("protocol", { message: "the answer is no list" });
       yield* page.items;
       if (page.next === null) return;
+      if (page.items.length === 0 || typeof page.next !== "string" || page.next === cursor) {
+        throw new ForkcellError("protocol", { message: "a list without an end" });
+      }
       cursor = page.next;
     }
   }
@@ -158,7 +160,7 @@ export class Transport {
       }
       if (!response) throw failure(call, cause, `the daemon at ${this.address.name}`, this.#hint());
       if (response.ok) return response;
-      throw ForkcellError.fromAnswer(response.status, await response.text());
+      throw ForkcellError.fromAnswer(response.status, await textOf(response, maxProblem));
     }
   }
 
@@ -203,12 +205,21 @@ export class Transport {
   }
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new ForkcellError("protocol", { message: "the answer is not JSON", cause });
+/** Returns the text of an answer, which is not longer than the limit. */
+async function textOf(response: Response, limit: number): Promise<string> {
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  const texts: string[] = [];
+  let size = 0;
+  for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+    size += part.value.length;
+    if (size > limit) {
+      await reader?.cancel().catch(() => {});
+      throw new ForkcellError("protocol", { message: `an answer of more than ${limit} bytes` });
+    }
+    texts.push(decoder.decode(part.value, { stream: true }));
   }
+  return texts.join("") + decoder.decode();
 }
 
 /** Returns the error of a call without an answer. That of a caller who aborts is the reason of the signal. */

@@ -24,6 +24,7 @@ export interface WireTarget {
 }
 
 const maxMessage = 16 << 20;
+const maxProblem = 1 << 20;
 
 /** Opens a WebSocket. */
 export function openWire(target: WireTarget, events: WireEvents): Promise<Wire> {
@@ -43,7 +44,9 @@ async function nodeWire(target: WireTarget, events: WireEvents): Promise<Wire> {
     ws.once("error", (cause) => reject(new ForkcellError("connection", { message: `the socket: ${cause.message}`, cause })));
     ws.once("unexpected-response", (request, response) => {
       let text = "";
-      response.setEncoding("utf8").on("data", (part: string) => (text += part));
+      response.setEncoding("utf8").on("data", (part: string) => {
+        if ((text += part).length > maxProblem) request.destroy();
+      });
       response.once("close", () => {
         reject(ForkcellError.fromAnswer(response.statusCode ?? 0, text));
         request.destroy();

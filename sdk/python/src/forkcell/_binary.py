@@ -49,12 +49,12 @@ class Binary:
                     file.flush()
                     policy = file.name
                 flags.append(f"--policy={policy}")
-            return self.run("init", name, *flags)
+            return self.run(name, "init", *flags)
 
     def move(self, verb: str, cell: str, options: Mapping[str, Any]) -> Any:
         """Carry out apply, undo or refresh with the directory of a cell."""
         words = {"undo": ["apply", "--undo"]}.get(verb, [verb])
-        return self.run(words[0], cell, *words[1:], *_flags(options))
+        return self.run(cell, *words, *_flags(options))
 
     def find(self) -> str:
         """Return the path of the program."""
@@ -67,19 +67,22 @@ class Binary:
             )
         return program
 
-    def run(self, *args: str) -> Any:
-        """Run a verb, and return its document."""
+    def run(self, cell: str, *verb: str) -> Any:
+        """Run a verb with its flags for a cell, and return its document.
+
+        The name may be the daemon's word: it stands after "--", so that it is never a flag.
+        """
         program = self.find()
         command = [program, f"--url={self.address}", "--json", "--quiet"]
         if not self.token:
-            return _result(program, subprocess.run([*command, *args], capture_output=True))
+            return _result(program, subprocess.run([*command, *verb, "--", cell], capture_output=True))
         # A pipe: nobody else sees it, as an argument or a file.
         reader, writer = os.pipe()
         try:
             os.write(writer, self.token.encode() + b"\n")
             os.close(writer)
             command.append(f"--token-file=/dev/fd/{reader}")
-            return _result(program, subprocess.run([*command, *args], capture_output=True, pass_fds=[reader]))
+            return _result(program, subprocess.run([*command, *verb, "--", cell], capture_output=True, pass_fds=[reader]))
         finally:
             os.close(reader)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
+
+from ._grammar import GRAMMARS
 
 # How many details the text of an error has.
 SHOWN = 5
@@ -47,13 +49,18 @@ class ForkcellError(Exception):
     @classmethod
     def from_problem(cls, status: int, document: Any) -> ForkcellError:
         """Return the error of a problem document."""
-        if not isinstance(document, dict) or not document.get("code"):
+        if not isinstance(document, dict) or not is_code(document.get("code")):
             return cls("protocol", status, message=f"unexpected answer with the status {status}")
         return cls(
             document["code"],
-            status,
-            document.get("hint", ""),
-            message=document.get("detail", ""),
-            details=document.get("details", []),
-            request_id=document.get("instance", ""),
+            status if isinstance(status, int) else 0,
+            str(document.get("hint", "")),
+            message=str(document.get("detail", "")),
+            details=[str(line) for line in document.get("details") or []],
+            request_id=str(document.get("instance", "")),
         )
+
+
+def is_code(value: Any) -> TypeGuard[str]:
+    """Report whether a value is a code: programs compare it, and print it."""
+    return isinstance(value, str) and bool(GRAMMARS["name"].fullmatch(value))

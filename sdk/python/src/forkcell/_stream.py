@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import codecs
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ._call import Call
+from ._decode import field, loads
 from ._errors import ForkcellError
 
 MAX_EVENT = 64 << 20
+LINE_COST = 256  # what a line takes besides its text
 MAX_LINE = 64 << 10
 MAX_OUTPUT = 1 << 20
 
@@ -26,25 +27,50 @@ class Event:
     data: str = ""
 
     def json(self) -> Any:
-        return json.loads(self.data)
+        return loads(self.data)
+
+
+class LineSplitter:
+    """Finds the lines in the bytes of a stream, without their ends."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of a line that has not ended
+        self.size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Add bytes, and return the lines that are complete with them."""
+        first, *lines = data.split(b"\n")
+        self._parts.append(first)
+        self.size += len(first)
+        for line in lines:
+            yield self.rest()
+            self._parts, self.size = [line], len(line)
+        if self.size > MAX_EVENT:
+            raise ForkcellError("protocol", message=f"a line of more than {MAX_EVENT} bytes")
+
+    def rest(self) -> bytes:
+        """Return the line that has not ended, or nothing, and forget it."""
+        line, self._parts, self.size = b"".join(self._parts), [], 0
+        return line
 
 
 class EventParser:
     """Finds the events in the bytes of a stream. An event that is cut off is dropped."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._lines = LineSplitter()
         self._fields: list[tuple[str, str]] = []
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Add bytes, and return the events that are complete with them."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._size += len(line)
+        for line in self._lines.feed(data):
+            self._size += len(line) + LINE_COST
             if event := self._line(line.rstrip(b"\r").decode("utf-8", "replace")):
                 yield event
-        if self._size + len(self._rest) > MAX_EVENT:
+            if self._size > MAX_EVENT:
+                raise ForkcellError("protocol", message=f"an event of more than {MAX_EVENT} bytes")
+        if self._size + self._lines.size > MAX_EVENT:
             raise ForkcellError("protocol", message=f"an event of more than {MAX_EVENT} bytes")
 
     def _line(self, line: str) -> Event | None:
@@ -101,6 +127,14 @@ class _Record:
             return {name: "", f"{name}_base64": base64.b64encode(self.data).decode("ascii")}
 
 
+def _bytes(document: Any) -> bytes:
+    """Return the bytes of a part of an output."""
+    try:
+        return base64.b64decode(field(document, "data"))
+    except (ValueError, TypeError) as e:
+        raise ForkcellError("protocol", message=f"the output is not base64: {e}") from e
+
+
 class Recorder:
     """Handles the events of a command."""
 
@@ -112,10 +146,10 @@ class Recorder:
         """Handle an event, and return the result document if it is the last one."""
         if event.name in ("stdout", "stderr"):
             record = self._stdout if event.name == "stdout" else self._stderr
-            record.feed(base64.b64decode(event.json()["data"]))
+            record.feed(_bytes(event.json()))
         elif event.name == "started" and self._on_started:
             document = event.json()
-            self._on_started(document.get("run_id") or document.get("exec_id"))
+            self._on_started(field(document, "run_id" if "run_id" in document else "exec_id"))
         elif event.name == "result":
             return self._result(event.json())
         return None

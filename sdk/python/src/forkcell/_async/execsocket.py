@@ -17,7 +17,8 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, TextMessa
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token, generate_nonce
 
 from .._call import Call
-from .._errors import ForkcellError
+from .._decode import field, loads
+from .._errors import ForkcellError, is_code
 from .._results import ExecExit
 from .._stream import Lines
 from .transport import AsyncTransport
@@ -84,8 +85,8 @@ class AsyncExecSocket:
         async for message in self._messages():
             if isinstance(message, bytes):
                 yield STREAMS.get(message[0], ""), message[1:]
-            elif message["type"] == "exit":
-                self.exit = ExecExit(message["exit_code"], message["signal"])
+            elif field(message, "type") == "exit":
+                self.exit = ExecExit(field(message, "exit_code"), field(message, "signal"))
                 await self.aclose()
                 return
         raise ForkcellError("lost", message="the socket was closed before the command ended", hint=f"join it by attach({self.id!r})")
@@ -129,7 +130,7 @@ class AsyncExecSocket:
                 await self._send(event.response())
             elif isinstance(event, CloseConnection):
                 if event.code == 1011:  # the reason is a code
-                    raise ForkcellError(event.reason or "internal", message="the command could not be followed to its end")
+                    raise ForkcellError(event.reason if is_code(event.reason) else "internal", message="the command could not be followed to its end")
                 return
             elif isinstance(event, (BytesMessage, TextMessage)):
                 parts.append(event.data)
@@ -138,7 +139,7 @@ class AsyncExecSocket:
                     raise ForkcellError("protocol", message=f"a message of more than {MAX_MESSAGE} bytes")
                 if event.message_finished:
                     text = isinstance(event, TextMessage)
-                    yield json.loads("".join(parts)) if text else b"".join(bytes(p) for p in parts)
+                    yield loads("".join(parts)) if text else b"".join(bytes(p) for p in parts)
                     parts, size = [], 0
 
     async def _events(self) -> AsyncIterator[Event]:
@@ -157,8 +158,8 @@ class AsyncExecSocket:
 
     async def _begin(self) -> Self:
         async for message in self._messages():
-            if isinstance(message, dict) and message["type"] == "started":
-                self.id = message["exec_id"]
+            if isinstance(message, dict) and field(message, "type") == "started":
+                self.id = field(message, "exec_id")
                 return self
         raise ForkcellError("protocol", message="the socket did not begin with the id of the command")
 

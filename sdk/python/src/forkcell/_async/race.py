@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import models
 from .._call import cell_path
-from .._decode import decode
+from .._decode import decode, field
 from .diff import AsyncDiff
 from .transport import AsyncTransport
 
@@ -38,7 +38,7 @@ class AsyncRace:
 
     def __init__(self, transport: AsyncTransport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
-        self.attempts = [AsyncAttempt._from(transport, a) for a in document["attempts"]]
+        self.attempts = [AsyncAttempt._from(transport, a) for a in field(document, "attempts")]
 
     @property
     def winner(self) -> AsyncAttempt | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -11,6 +10,7 @@ import anyio
 
 from .. import models
 from .._call import get, post, retry_wait
+from .._decode import loads
 from .._errors import ForkcellError
 from .transport import AsyncTransport
 
@@ -54,8 +54,8 @@ class AsyncEvents:
     async def list(self, **options: Unpack[EventFilter]) -> AsyncIterator[Any]:
         """Return the events so far."""
         async for line in self._transport.lines(get("/v1/events", **options), "application/jsonl"):
-            event = json.loads(line)
-            if "code" in event and "instance" in event:  # a journal could not be read to its end
+            event = loads(line)
+            if isinstance(event, dict) and "code" in event and "instance" in event:  # a journal could not be read to its end
                 raise ForkcellError.from_problem(event.get("status", 0), event)
             yield event
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import models
 from .._call import cell_path
-from .._decode import decode
+from .._decode import decode, field
 from .diff import Diff
 from .transport import Transport
 
@@ -38,7 +38,7 @@ class Race:
 
     def __init__(self, transport: Transport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
-        self.attempts = [Attempt._from(transport, a) for a in document["attempts"]]
+        self.attempts = [Attempt._from(transport, a) for a in field(document, "attempts")]
 
     @property
     def winner(self) -> Attempt | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 from collections.abc import Iterator, Callable
 from contextlib import contextmanager
@@ -15,12 +14,14 @@ import httpx
 from .._binary import Binary
 from .._call import Call, get, retry_wait
 from .._config import Address
-from .._decode import decode
+from .._decode import decode, field, loads
 from .._errors import ForkcellError
-from .._stream import Event, EventParser
+from .._stream import Event, EventParser, LineSplitter
 
 T = TypeVar("T")
 PAGE = 500
+MAX_DOCUMENT = 256 << 20
+MAX_PROBLEM = 1 << 20
 
 
 class Transport:
@@ -48,15 +49,16 @@ class Transport:
     def document(self, call: Call) -> Any:
         """Send a call, and return the JSON of its answer, or None."""
         content = self.text(call)
-        try:
-            return json.loads(content) if content else None
-        except ValueError as e:
-            raise ForkcellError("protocol", message=f"the answer is not JSON: {e}") from e
+        return loads(content) if content else None
 
     def text(self, call: Call) -> str:
         """Send a call, and return its answer as text."""
-        parts = [part for part in self.parts(call, "application/json, text/plain")]
-        return b"".join(parts).decode("utf-8", "replace")
+        content = bytearray()
+        for part in self.parts(call, "application/json, text/plain"):
+            content += part
+            if len(content) > MAX_DOCUMENT:
+                raise ForkcellError("protocol", message=f"an answer of more than {MAX_DOCUMENT} bytes")
+        return content.decode("utf-8", "replace")
 
     def parts(self, call: Call, accept: str) -> Iterator[bytes]:
         """Send a call, and return its answer in parts as they come."""
@@ -64,19 +66,18 @@ class Transport:
         try:
             for part in response.iter_bytes():
                 yield part
-        except httpx.TransportError as e:
+        except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
         finally:
             response.close()
 
     def lines(self, call: Call, accept: str) -> Iterator[bytes]:
         """Send a call, and return the lines of its answer as they come."""
-        rest = b""
+        splitter = LineSplitter()
         for part in self.parts(call, accept):
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
+            for line in splitter.feed(part):
                 yield line
-        if rest:
+        if rest := splitter.rest():
             yield rest
 
     def follow(self, call: Call, take: Callable[[Event], Any]) -> Any:
@@ -95,7 +96,7 @@ class Transport:
             raise self.address.unreachable(failure) from failure
         try:
             response.read()
-        except httpx.TransportError as e:
+        except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
         finally:
             response.close()
@@ -116,11 +117,14 @@ class Transport:
         call = get(path, limit=PAGE, **query)
         while True:
             page = self.document(call)
-            for item in page["items"]:
+            items, following = field(page, "items"), field(page, "next")
+            for item in items:
                 yield decode(kind, item)
-            if page["next"] is None:
+            if following is None:
                 return
-            call.query["cursor"] = page["next"]
+            if not items or following == call.query.get("cursor"):
+                raise ForkcellError("protocol", message="a list without an end")
+            call.query["cursor"] = following
 
     def answer(self, call: Call) -> httpx.Response:
         """Send a call, again where that is allowed, and return an answer that reports success."""
@@ -150,9 +154,14 @@ class Transport:
     def _check(self, response: httpx.Response) -> httpx.Response:
         if response.status_code < 300:  # 101 is a socket
             return response
+        content = bytearray()
         try:
-            document = json.loads(response.read())
-        except ValueError:
+            for part in response.iter_bytes():
+                content += part
+                if len(content) > MAX_PROBLEM:
+                    break
+            document = loads(bytes(content))
+        except (ForkcellError, httpx.HTTPError):
             document = None
         finally:
             response.close()
@@ -165,7 +174,8 @@ def _events(response: httpx.Response) -> Iterator[Event]:
         for data in response.iter_bytes():
             for event in parser.feed(data):
                 if event.name == "problem":
-                    raise ForkcellError.from_problem(event.json().get("status", 0), event.json())
+                    problem = event.json()
+                    raise ForkcellError.from_problem(problem.get("status", 0) if isinstance(problem, dict) else 0, problem)
                 yield event
-    except httpx.TransportError as e:
+    except httpx.RequestError as e:
         raise ForkcellError("connection", message=f"the stream was cut: {e}") from e

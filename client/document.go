@@ -1,0 +1,35 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/forkcell/forkcell/internal/answer"
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// maxDocument bounds an answer, so that a wrong one cannot fill the memory.
+const maxDocument = 256 << 20
+
+// readAll reads the body of an answer.
+func readAll(body io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		return nil, &Error{Code: api.CodeProtocol, Message: fmt.Sprintf("more than %d bytes", maxDocument)}
+	}
+	return text, err
+}
+
+// readDocument decodes every document that comes from a daemon, or from the program
+// forkcell. The names and ids in it follow their grammars: they become arguments, parts of
+// URLs and text on terminals.
+func readDocument(text []byte, doc any) error {
+	if err := json.Unmarshal(text, doc); err != nil {
+		return err
+	}
+	if err := answer.Check(doc); err != nil {
+		return &Error{Code: api.CodeProtocol, Message: err.Error(), Hint: "what answers is no daemon of forkcell, or a hostile one"}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package client_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/client"
+)
+
+// against returns the client of a server that gives every request the same answer.
+func against(t *testing.T, answer http.HandlerFunc, opts ...client.Option) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	c, err := client.New(append([]client.Option{client.WithURL(server.URL), client.WithToken("t")}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func document(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+}
+
+// wantProtocol checks the error about what is no answer.
+func wantProtocol(t *testing.T, what string, err error) {
+	t.Helper()
+	if !client.HasCode(err, "protocol") {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestNamesOfAnswers: the names and ids of an answer follow their grammars, in documents,
+// lists, streams and problems.
+func TestNamesOfAnswers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"--to=/tmp/x", "-x", "../x", "a/b", `a\n`, `a\u001b]52;c;eA==\u0007`, `a\u202eb`, "A"} {
+		c := against(t, document(`{"cell":"`+name+`"}`))
+		_, err := c.Cells.Create(t.Context(), client.CreateCell{Source: &client.Source{Empty: true}})
+		wantProtocol(t, name, err)
+		c = against(t, document(`{"items":[{"run_id":"`+name+`"}],"next":null}`))
+		for _, err := range c.Runs.List(t.Context()) {
+			wantProtocol(t, name, err)
+		}
+		c = against(t, document("event: started\ndata: {\"run_id\":\""+name+"\"}\n\n"))
+		_, err = c.Cells.Named("x").Run(t.Context(), client.Run{Command: []string{"true"}}, client.OnStarted(func(id string) { t.Errorf("began %q", id) }))
+		wantProtocol(t, name, err)
+		c = against(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"code":"`+name+`","detail":"x"}`)
+		})
+		_, err = c.Version(t.Context())
+		wantProtocol(t, name, err)
+	}
+}
+
+// TestEndlessList: a page that is empty, or that names itself, is not followed.
+func TestEndlessList(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{`{"items":[],"next":"again"}`, `{"items":[{}],"next":"again"}`} {
+		var last error
+		for _, err := range against(t, document(page)).Cells.List(t.Context(), client.CellFilter{}) {
+			last = err
+		}
+		wantProtocol(t, page, last)
+	}
+}
+
+// TestNameIsNoFlag: the name of a cell is no flag of the program that writes to this
+// machine.
+func TestNameIsNoFlag(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "forkcell")
+	script := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$@\" >%s/args\necho '{}'\n", dir)
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := against(t, document(`{"source":"upload:upl_1"}`), client.WithBinary(program))
+	cell := c.Cells.Named("--to=/tmp/x")
+	_, apply := cell.Apply(t.Context(), client.Apply{})
+	wantArgs(t, dir, apply)
+	_, undo := cell.Undo(t.Context(), client.Undo{})
+	wantArgs(t, dir, undo)
+	_, refresh := cell.Refresh(t.Context(), client.Refresh{})
+	wantArgs(t, dir, refresh)
+	_, create := c.Cells.CreateFrom(t.Context(), dir, client.CreateCell{Name: "--to=/tmp/x"})
+	wantArgs(t, dir, create)
+}
+
+func wantArgs(t *testing.T, dir string, failed error) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "args"))
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	args := strings.Fields(string(text))
+	if n := slices.Index(args, "--"); n != len(args)-2 || args[n+1] != "--to=/tmp/x" {
+		t.Errorf("%q", args)
+	}
+}

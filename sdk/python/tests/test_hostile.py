@@ -1,0 +1,133 @@
+"""A daemon that sends what no daemon sends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forkcell import Forkcell, ForkcellError
+
+
+@contextmanager
+def against(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve an answer to every request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            try:
+                answer(self)
+            except OSError:
+                pass  # the client had enough
+
+        do_POST = do_GET
+
+        def log_message(self, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.socket.close()
+
+
+def document(value: Any, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        text = json.dumps(value).encode()
+        request.send_response(status)
+        for name, of in headers.items():
+            request.send_header(name, of)
+        request.send_header("Content-Length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text)
+
+    return answer
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    with pytest.raises(ForkcellError) as e:
+        yield
+    assert e.value.code == "protocol"
+
+
+@pytest.mark.parametrize("cell", ["--to=/tmp/x", "-x", "../x", "a/b", "a\n", "a\x1b]52;c;eA==\x07", "a\u202eb", "A", 7, ["a"], {}])
+def test_names_follow_their_grammar(cell: Any) -> None:
+    with against(document({"cell": cell})) as url, Forkcell(url, token="t") as fc, refused():
+        fc.cells.create({"empty": True})
+
+
+@pytest.mark.parametrize("item", [{"run_id": "run_1/../../x"}, {"run_id": "run_1\x1b[2J"}, 7, None, []])
+def test_ids_follow_their_grammar(item: Any) -> None:
+    with against(document({"items": [item], "next": None})) as url, Forkcell(url, token="t") as fc, refused():
+        list(fc.runs.list())
+
+
+def test_a_name_is_no_flag_of_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "forkcell"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/args\necho \'{{"error": {{"code": "seen"}}}}\' >&2\nexit 1\n')
+    program.chmod(0o755)
+    with Forkcell("http://127.0.0.1:1", token="t", binary=str(program)) as fc:
+        for verb in ("apply", "undo", "refresh"):
+            with pytest.raises(ForkcellError) as e:
+                fc.cells.named("x")._transport.binary.move(verb, "--to=/tmp/x", {"on_conflict": "fail"})
+            assert e.value.code == "seen"
+            assert (tmp_path / "args").read_text().splitlines()[-2:] == ["--", "--to=/tmp/x"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        document({}, 302, Location="http://127.0.0.1:1/"),
+        document({"code": "a\x1b[2J"}, 400),
+        document({"code": ["a"]}, 400),
+        document("text"),
+        document({"version": {}}),
+    ],
+)
+def test_what_is_no_answer(answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
+    with against(answer) as url, Forkcell(url, token="t") as fc, refused():
+        fc.version()
+
+
+def test_a_list_without_an_end() -> None:
+    pages: list[Any] = [{"items": [], "next": "again"}, {"items": []}, []]
+    for page in pages:
+        with against(document(page)) as url, Forkcell(url, token="t") as fc, refused():
+            list(fc.cells.list())
+
+
+def test_nested_documents() -> None:
+    def deep(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(b"[" * 200_000)
+
+    with against(deep) as url, Forkcell(url, token="t") as fc, refused():
+        fc.version()
+
+
+@pytest.mark.parametrize("part", [b"data:\n" * 10_000, b"x" * 65_536])
+def test_a_flood_of_events(part: bytes) -> None:
+    def flood(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.end_headers()
+        while True:
+            request.wfile.write(part)
+
+    with against(flood) as url, Forkcell(url, token="t") as fc, refused():
+        for _ in fc.events.follow():
+            pass

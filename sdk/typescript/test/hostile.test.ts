@@ -1,0 +1,96 @@
+// A daemon that sends what no daemon sends.
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Forkcell, ForkcellError } from "@forkcell/sdk";
+
+type Answer = (response: ServerResponse, path: string) => void;
+
+/** Serves an answer to every request while work goes on. */
+async function against(answer: Answer, work: (url: string) => Promise<void>): Promise<void> {
+  const server = createServer((request, response) => {
+    response.on("error", () => {});
+    request.resume();
+    answer(response, request.url ?? "");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const document = (doc: unknown): Answer => (response) => response.setHeader("Content-Type", "application/json").end(JSON.stringify(doc));
+
+const refused = (e: unknown) => e instanceof ForkcellError && e.code === "protocol";
+
+/** Returns a program that writes its arguments to a file, and the file. */
+async function program(): Promise<{ path: string; said: () => Promise<string[]> }> {
+  const dir = await mkdtemp(join(tmpdir(), "hostile"));
+  const path = join(dir, "forkcell");
+  await writeFile(path, `#!/bin/sh\nprintf '%s\\n' "$@" > ${dir}/args\nprintf '{"cell": "demo", "written": []}'\n`, { mode: 0o755 });
+  return { path, said: async () => (await readFile(join(dir, "args"), "utf8")).trimEnd().split("\n") };
+}
+
+test("names and ids of an answer follow their grammars", async () => {
+  for (const cell of ["--to=/tmp/x", "-x", "../x", "a/b", "a\nb", "a\u001b]52;c;eA==\u0007", "a\u202eb", "A"]) {
+    await against(document({ cell, cell_id: "cell_1" }), async (url) => {
+      const fc = new Forkcell({ url, token: "t" });
+      await assert.rejects(fc.cells.create({ source: { empty: true } }), refused, cell);
+      await fc.close();
+    });
+  }
+  await against(document({ items: [{ run_id: "run_1/../../x" }], next: null }), async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects((async () => { for await (const _ of fc.runs.list()); })(), refused);
+    await fc.close();
+  });
+});
+
+test("the name of a cell is no flag of the program", async () => {
+  const { path, said } = await program();
+  await against(document({ cell: "demo", source: "upload:upl_1" }), async (url) => {
+    const fc = new Forkcell({ url, token: "t", binary: path });
+    await fc.cells.named("--to=/tmp/x").apply();
+    const args = await said();
+    assert.deepEqual(args.slice(-2), ["--", "--to=/tmp/x"]);
+    await fc.close();
+  });
+});
+
+test("redirections, long answers and endless lists are refused", async () => {
+  const redirect: Answer = (response) => response.writeHead(302, { Location: "http://127.0.0.1:1/" }).end();
+  await against(redirect, async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects(fc.version(), refused);
+    await fc.close();
+  });
+  await against(document({ items: [], next: "again" }), async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects((async () => { for await (const _ of fc.cells.list()); })(), refused);
+    await fc.close();
+  });
+  const flood: Answer = (response) => {
+    const part = Buffer.from("data:\n".repeat(10_000));
+    const more = () => { while (!response.destroyed && response.write(part)); };
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).on("drain", more);
+    more();
+  };
+  await against(flood, async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects((async () => { for await (const _ of fc.events.follow()); })(), refused);
+    await fc.close();
+  });
+  const problem: Answer = (response) => response.writeHead(400).end(JSON.stringify({ code: "a\u001b[2J", detail: 7 }));
+  await against(problem, async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects(fc.version(), refused);
+    await fc.close();
+  });
+});
