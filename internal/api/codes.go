@@ -193,7 +193,7 @@ func Codes() []CodeInfo {
 		{CodeWaits, 409, "the cell waits for a directory in which a change was interrupted"},
 		{CodeLook, 500, "the live directory could not be looked at"},
 		{CodeLongPath, 422, "a path is too long to be listed"},
-		{CodeFreed, 409, "gc has freed the state"},
+		{CodeFreed, 409, "gc has freed the state, or the output of the run"},
 		{CodeStateLost, 409, "a state that is needed is gone"},
 		{CodeCompare, 500, "two states could not be compared"},
 		{CodeConflict, 409, "both sides changed the same path"},

@@ -16,6 +16,9 @@ type GCRequest struct {
 	DryRun    bool          `json:"dry_run,omitempty"`
 	KeepLast  int           `json:"keep_last,omitempty"`
 	OlderThan time.Duration `json:"older_than_ns,omitempty"` // work of restored runs older than this goes; default 7 days
+	// OutputOlderThan: stored output of runs that ended longer ago than this goes; 0 is 30
+	// days, and less is all of it. That of removed cells goes after OlderThan.
+	OutputOlderThan time.Duration `json:"output_older_than_ns,omitempty"`
 	// KeepSources keeps the states that directories have had: mirrors of forks begin
 	// there.
 	KeepSources bool `json:"-"`
@@ -121,7 +124,9 @@ type GCResult struct {
 	Checkpoints []string `json:"checkpoints"`
 	Layers      []string `json:"layers"`
 	Objects     int      `json:"objects"`
-	Bytes       int64    `json:"bytes"`
+	// Outputs counts the runs whose stored output went.
+	Outputs int   `json:"outputs"`
+	Bytes   int64 `json:"bytes"`
 	// MirrorBytes is what went of copies that the caller's home has of directories, for
 	// the cells that were made from them through daemons elsewhere.
 	MirrorBytes int64 `json:"mirror_bytes,omitempty" doc:"Set by the command line only: bytes of copies of directories in the caller's own home."`

@@ -421,9 +421,10 @@ type Doctor[Check any] struct {
 
 // GCBody is the body of POST /v1/gc.
 type GCBody struct {
-	DryRun    bool   `json:"dry_run,omitempty" doc:"Only say what would be freed."`
-	KeepLast  int    `json:"keep_last,omitempty" doc:"Keep so many states of each cell." minimum:"0"`
-	OlderThan string `json:"older_than,omitempty" doc:"Free only what is older."`
+	DryRun          bool   `json:"dry_run,omitempty" doc:"Only say what would be freed."`
+	KeepLast        int    `json:"keep_last,omitempty" doc:"Keep so many states of each cell." minimum:"0"`
+	OlderThan       string `json:"older_than,omitempty" doc:"Free only what is older."`
+	OutputOlderThan string `json:"output_older_than,omitempty" doc:"Free stored output of runs that ended longer ago than this; 720h (30 days) without it."`
 }
 
 // Repeated is the answer to a request with an idempotency key that a daemon had

@@ -62,8 +62,9 @@ func richPast(t *testing.T) *past {
 	p.ok(p.e.Remove(p.ctx, "gone", false))
 	_, err = p.e.KeyRotate(p.ctx)
 	p.ok(err)
-	// Not every host counts the processor time of a run, and only sessions have placeholders.
-	p.sql("UPDATE runs SET doc=json_set(doc, '$.cpu_us', 1234, '$.known', 'placeholders')")
+	// Not every host counts the processor time of a run, only sessions have placeholders,
+	// and no output is old.
+	p.sql("UPDATE runs SET doc=json_set(doc, '$.cpu_us', 1234, '$.known', 'placeholders', '$.output_freed', json('true'), '$.output_bytes', 7)")
 	p.sound("demo", "aside")
 	return p
 }

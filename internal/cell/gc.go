@@ -57,6 +57,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 	}
 	defer lock.Unlock()
 	var layers, images map[string]bool
+	var outputs []string
 	mark := func(tx *store.Tx) error {
 		if err := e.Evidence.RefuseLostRows(tx); err != nil {
 			return err
@@ -80,6 +81,9 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		if err := pausedImages(tx, images); err != nil {
 			return err
 		}
+		if outputs, err = e.freeOutputs(tx, req, res); err != nil {
+			return err
+		}
 		for _, c := range freed {
 			res.Checkpoints = append(res.Checkpoints, c.ID)
 			c.Freed = true
@@ -101,7 +105,13 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		return nil, err
 	}
 	failpoint.Hit("gc.marked")
-	return e.sweep(ctx, req, layers, images, res)
+	report, err := e.sweep(ctx, req, layers, images, res)
+	if err != nil {
+		return nil, err
+	}
+	freed, err := e.sweepOutputs(outputs, req.DryRun)
+	report.Bytes += freed
+	return report, err
 }
 
 func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images map[string]bool, res *api.GCResult) (*workspace.SweepReport, error) {

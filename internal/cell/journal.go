@@ -185,6 +185,7 @@ func (r *run) awaitJournal() error {
 		r.events.ByAction[string(action)] = int64(n)
 	}
 	r.rec.Kinds = event.FormatKinds(done.summary.Kinds)
+	r.rec.EventBytes = done.summary.Bytes
 	return nil
 }
 

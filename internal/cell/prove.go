@@ -57,6 +57,7 @@ func (r *run) keepOutput() ([]receipt.Log, error) {
 		r.degraded = append(r.degraded, quote.Line(gap))
 	}
 	for _, l := range logs {
+		r.rec.OutputBytes += l.Bytes
 		if l.Stream == "stdout" {
 			r.rec.Stdout = l.SHA256
 		} else {

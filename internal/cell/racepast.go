@@ -257,6 +257,9 @@ func (e *Engine) scoreOf(judge *receipt.Run, whole bool) (*float64, error) {
 	if i < 0 || judge.Logs[i].Truncated {
 		return nil, nil //nolint:nilnil // no score
 	}
+	if has, err := e.Store.HasBlob(judge.Logs[i].SHA256); err != nil || !has {
+		return nil, errors.Join(err, api.Refusef(api.CodeFreed, "race again, or accept an attempt by its name", "the output of judge %s, which has the score, was freed by gc or is lost", judge.RunID))
+	}
 	if !whole {
 		end, cut, err := e.Store.BlobEnd(judge.Logs[i].SHA256, score.MaxLine)
 		return score.OfEnd(end, cut), err

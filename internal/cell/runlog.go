@@ -34,18 +34,14 @@ func (e *Engine) RunLog(ctx context.Context, id string, stderr, follow bool, w i
 	if r.State != "done" {
 		return e.liveLog(ctx, c, id, stderr, follow, w)
 	}
-	digest := r.Stdout
-	if stderr {
-		digest = r.Stderr
-	}
-	f, err := e.OpenLog(digest)
+	f, err := e.OpenOutput(r, stderr)
 	if err != nil {
 		return err
 	}
 	_, _ = w.Write(nil)
 	_, err = io.Copy(w, f)
 	if err = errors.Join(err, f.Close()); errors.Is(err, store.ErrDigest) {
-		return api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "stored output %s was changed", digest)
+		return api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "the stored output of %s was changed", r.ID)
 	}
 	return err
 }

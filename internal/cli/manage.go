@@ -80,15 +80,19 @@ type gcOptions struct {
 	dryRun    bool
 	keepLast  int
 	olderThan duration
+	outputAge duration
 }
 
 func newGC(s *session, fam *family) *cobra.Command {
-	o := gcOptions{olderThan: duration(7 * 24 * time.Hour)}
+	o := gcOptions{olderThan: duration(7 * 24 * time.Hour), outputAge: duration(30 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Free states that nothing needs",
 		Long: `Free states that nothing needs. A checkpoint that a head, a name, a fork or an
 undecided run needs is never freed. The work of restored runs is kept for 7 days.
+
+What runs have printed is kept for 30 days, that of removed cells as long as the work
+of restored runs. The receipts keep the length and the hash of what is freed.
 
 The home has copies of directories that cells of daemons on other machines were made
 from. What nothing needs of them is freed too; with --url, of that daemon's cells.`,
@@ -118,11 +122,15 @@ from. What nothing needs of them is freed too; with --url, of that daemon's cell
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be freed, free nothing")
 	f.IntVar(&o.keepLast, "keep-last", 0, "keep the last `N` checkpoints of every cell")
 	f.Var(&o.olderThan, "older-than", "free the work of restored runs that are older than this")
+	f.Var(&o.outputAge, "output-older-than", "free the stored output of runs that ended longer ago than this")
 	return cmd
 }
 
 func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
-	res, err := e.GC(ctx, api.GCRequest{DryRun: o.dryRun, KeepLast: o.keepLast, OlderThan: time.Duration(o.olderThan)})
+	if o.outputAge == 0 {
+		o.outputAge = -1 // all of it
+	}
+	res, err := e.GC(ctx, api.GCRequest{DryRun: o.dryRun, KeepLast: o.keepLast, OlderThan: time.Duration(o.olderThan), OutputOlderThan: time.Duration(o.outputAge)})
 	if err != nil {
 		return err
 	}
@@ -135,6 +143,9 @@ func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
 			count(int64(len(res.Layers)), "layer", "layers"), count(int64(res.Objects), "object", "objects"))
 		for _, id := range res.Checkpoints {
 			p.printf("  %s\n", quote.Line(id))
+		}
+		if res.Outputs > 0 {
+			p.printf("%s the output of %s\n", verb, count(int64(res.Outputs), "run", "runs"))
 		}
 		if res.MirrorBytes > 0 {
 			p.printf("%s %s of copies for cells of daemons elsewhere\n", verb, size(res.MirrorBytes))

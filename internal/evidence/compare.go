@@ -25,6 +25,9 @@ var noEvidence = map[string]string{
 	"runs.doc.accept_on_success":       "used while the run is unfinished; the receipt has the decision",
 	"runs.doc.cpu_us":                  "for usage; a database that was rebuilt counts from then on",
 	"runs.doc.known":                   "placeholders that a rewound session may still show; with others its requests are denied",
+	"runs.doc.event_bytes":             "for quotas; a size on disk",
+	"runs.doc.output_bytes":            "for quotas; a size on disk",
+	"runs.doc.output_freed":            "gc makes no statement; the digests of the output stay",
 	"runs.doc.restore_on_fail":         "used while the run is unfinished; the receipt has the decision",
 	"statements.id of a cell's change": "the id of an index entry; the digest names the statement",
 }

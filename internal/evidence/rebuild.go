@@ -31,6 +31,8 @@ type rebuild struct {
 	named  map[string]bool  // layers that statements name
 	begun  map[string]bool  // operations whose records were taken over, unfinished
 
+	noOutput int // runs whose stored output is not there
+
 	taken   map[int64]bool   // places in the index
 	lost    map[int64]bool   // places whose statements are gone, or cannot be believed
 	digests map[int64]string // of lost statements, as the old database has them

@@ -33,6 +33,16 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		} else {
 			r.Stderr = l.SHA256
 		}
+		has, err := b.log.store.HasBlob(l.SHA256)
+		if err != nil {
+			return err
+		}
+		r.OutputFreed = r.OutputFreed || !has
+		r.OutputBytes += l.Bytes
+	}
+	if r.OutputFreed {
+		r.OutputBytes = 0
+		b.noOutput++
 	}
 	if p.Session != nil {
 		session, err := json.Marshal(p.Session)

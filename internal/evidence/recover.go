@@ -110,6 +110,9 @@ func (b *rebuild) count(tx *store.Tx) error {
 			gone++
 		}
 	}
+	if b.noOutput > 0 {
+		b.res.Notes = append(b.res.Notes, api.Counted(b.noOutput, "run")+" without stored output: gc has freed it, or it is lost")
+	}
 	if gone > 0 {
 		b.res.Notes = append(b.res.Notes, fmt.Sprintf("%s without layers: gc has freed them, or they are lost", api.Counted(gone, "checkpoint")))
 	}

@@ -30,6 +30,8 @@ type logVerifier struct {
 	losses []*receipt.Loss
 	// unread are the states whose manifests could not be read.
 	unread []signedState
+	// missing is stored output that was not there; gc may have freed it meanwhile.
+	missing []missingLog
 }
 
 // signedState is a state that a statement gives.
@@ -185,10 +187,8 @@ func (v *logVerifier) cellPolicy(id string, p *receipt.Change) error {
 
 // run checks every hash that a receipt binds.
 func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
-	for _, l := range p.Logs {
-		if err := v.blob(st.ID, l.Stream, l.SHA256); err != nil {
-			return err
-		}
+	if err := v.logs(st.ID, p); err != nil {
+		return err
 	}
 	if p.PolicyHash != "" {
 		if err := v.blob(st.ID, "policy", p.PolicyHash); err != nil {
@@ -202,6 +202,60 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 		return err
 	}
 	return v.state(signedState{id: st.ID, want: p.CheckpointAfter}, v.tx, v.bound)
+}
+
+// logs checks the stored output of a run. What gc has freed has its digests in the
+// receipt.
+func (v *logVerifier) logs(id string, p *receipt.Run) error {
+	row, err := v.tx.Run(p.RunID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // rows names it
+		return err
+	}
+	for _, l := range p.Logs {
+		if row.OutputFreed {
+			v.bound(l.Stream, l.SHA256, "freed")
+			continue
+		}
+		has, err := v.log.store.HasBlob(l.SHA256)
+		if err != nil {
+			return err
+		}
+		if !has {
+			v.missing = append(v.missing, missingLog{id, p.RunID, l})
+			continue
+		}
+		if err := v.blob(id, l.Stream, l.SHA256); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingLog is stored output that is not there.
+type missingLog struct {
+	id, run string
+	log     receipt.Log
+}
+
+// missingAgain names the stored output that is missing, unless gc has freed it since the
+// database was read.
+func (v *logVerifier) missingAgain() error {
+	if len(v.missing) == 0 {
+		return nil
+	}
+	return v.log.store.View(func(tx *store.Tx) error {
+		for _, m := range v.missing {
+			now, err := tx.Run(m.run)
+			if err == nil && now.OutputFreed {
+				v.bound(m.log.Stream, m.log.SHA256, "freed")
+				continue
+			}
+			if err := v.blob(m.id, m.log.Stream, m.log.SHA256); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (v *logVerifier) blob(id, what, sum string) error {
@@ -265,6 +319,9 @@ func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, s
 // layer, or a squash replaced it, since the database was read. So a manifest is
 // missing only if the database still says the same.
 func (v *logVerifier) again() error {
+	if err := v.missingAgain(); err != nil {
+		return err
+	}
 	for len(v.unread) > 0 {
 		unread := v.unread
 		v.unread = nil

@@ -99,13 +99,36 @@ func (h *History) Logs(_ context.Context, cell, run string) (stdout, stderr io.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if stdout, err = h.OpenLog(r.Stdout); err != nil {
+	if stdout, err = h.OpenOutput(r, false); err != nil {
 		return nil, nil, err
 	}
-	if stderr, err = h.OpenLog(r.Stderr); err != nil {
+	if stderr, err = h.OpenOutput(r, true); err != nil {
 		return nil, nil, errors.Join(err, stdout.Close())
 	}
 	return stdout, stderr, nil
+}
+
+// OpenOutput opens the stored stderr, or else stdout, of a run. A stream without output
+// is empty; output that gc has freed is refused.
+func (h *History) OpenOutput(r store.Run, stderr bool) (io.ReadCloser, error) {
+	digest := r.Stdout
+	if stderr {
+		digest = r.Stderr
+	}
+	if digest == "" {
+		return h.OpenLog("")
+	}
+	if has, err := h.Store.HasBlob(digest); err == nil && !has {
+		_ = h.Store.View(func(tx *store.Tx) error { // gc may have freed it just now
+			now, err := tx.Run(r.ID)
+			r.OutputFreed = r.OutputFreed || err == nil && now.OutputFreed
+			return err
+		})
+	}
+	if r.OutputFreed {
+		return nil, api.Refusef(api.CodeFreed, "its length and hash remain: `forkcell receipt show "+r.ReceiptID+"`", "gc has freed the output of %s", r.ID)
+	}
+	return h.OpenLog(digest)
 }
 
 // OpenLog opens stored output by its digest; "" is empty.

@@ -46,7 +46,8 @@ func (inv *Inventory) LiveCells(context.Context) (live []LiveCell, err error) {
 }
 
 // OwnBytes returns the disk space of the states of all cells that the caller may know
-// of, and of the memory of those that are paused. Sizes of states are those that were
+// of, of the memory of those that are paused, and of the output and the events that are
+// kept of their runs. Sizes of states are those that were
 // recorded when the states were sealed, and are added up again only for cells that have
 // changed.
 func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
@@ -74,7 +75,11 @@ func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
 			if err != nil {
 				return err
 			}
-			total += own + paused
+			evidence, err := tx.EvidenceBytes(c.ID)
+			if err != nil {
+				return err
+			}
+			total += own + paused + evidence
 		}
 		return nil
 	})

@@ -244,7 +244,12 @@ func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 		return nil, err
 	}
 	// 0 is sent as such: it is not the default.
-	body := map[string]any{"dry_run": r.DryRun, "keep_last": r.KeepLast, "older_than": strconv.FormatInt(int64(r.OlderThan), 10) + "ns"}
+	body := map[string]any{
+		"dry_run": r.DryRun, "keep_last": r.KeepLast, "older_than": strconv.FormatInt(int64(r.OlderThan), 10) + "ns",
+	}
+	if r.OutputOlderThan != 0 {
+		body["output_older_than"] = strconv.FormatInt(max(0, int64(r.OutputOlderThan)), 10) + "ns"
+	}
 	res := new(api.GCResult)
 	if err := e.ask(ctx, http.MethodPost, "/v1/gc", body, res); err != nil {
 		return nil, err

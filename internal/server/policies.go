@@ -163,5 +163,12 @@ func (s *Server) collectGarbage(ctx context.Context, c *call, in *gcInput) (*api
 	if b.OlderThan == "" {
 		age = cell.DefaultOlderThan
 	}
-	return c.engine.GC(ctx, api.GCRequest{DryRun: b.DryRun, KeepLast: b.KeepLast, OlderThan: age})
+	outputAge, err := duration("output_older_than", b.OutputOlderThan)
+	if err != nil {
+		return nil, err
+	}
+	if b.OutputOlderThan != "" && outputAge == 0 {
+		outputAge = -1 // all of it
+	}
+	return c.engine.GC(ctx, api.GCRequest{DryRun: b.DryRun, KeepLast: b.KeepLast, OlderThan: age, OutputOlderThan: outputAge})
 }

@@ -212,6 +212,29 @@ func (r *blobReader) Read(p []byte) (int, error) {
 
 func (r *blobReader) Close() error { return r.f.Close() }
 
+// BlobSize returns the disk space of a blob; 0 if there is none.
+func (s *Store) BlobSize(digest string) (int64, error) {
+	info, err := s.dir.Lstat(blobName(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Blocks * 512, nil
+}
+
+// RemoveBlob removes a blob, which need not exist. The caller knows that nothing refers
+// to it.
+func (s *Store) RemoveBlob(digest string) error {
+	if err := s.dir.Remove(blobName(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func blobName(digest string) string { return "blobs/sha256/" + digest[:2] + "/" + digest }
+
 // SweepTemps removes the files of crashed writers: those without a lock.
 func (s *Store) SweepTemps() error {
 	names, err := s.names("blobs")

@@ -71,6 +71,12 @@ type Run struct {
 	CPUsMilli int64 `json:"cpus_milli,omitempty"`
 	// CPUMicros is the processor time of a finished run; 0 if it was not counted.
 	CPUMicros int64 `json:"cpu_us,omitempty"`
+	// OutputBytes is the size of the stored output of a finished run, EventBytes that of
+	// its journal of events.
+	OutputBytes int64 `json:"output_bytes,omitempty"`
+	EventBytes  int64 `json:"event_bytes,omitempty"`
+	// OutputFreed: gc has freed the stored output. Its digests stay.
+	OutputFreed bool `json:"output_freed,omitempty"`
 	// Kinds are those of the events of a finished run, so that queries need not open its
 	// journal. It is empty if they are not known.
 	Kinds string `json:"kinds,omitempty"`
@@ -196,6 +202,19 @@ const maskingRuns = "SELECT " + runColumns + ` FROM runs WHERE cell_id=? AND ord
 func (tx *Tx) MaskingRuns(cellID string, after int64) ([]Run, error) {
 	runs, err := all(tx, scanRun, maskingRuns, cellID, after)
 	return slices.DeleteFunc(runs, func(r Run) bool { return r.Control == nil }), err
+}
+
+const evidenceBytes = `SELECT coalesce(sum(coalesce(json_extract(doc,'$.output_bytes'),0)+coalesce(json_extract(doc,'$.event_bytes'),0)),0)
+	FROM runs WHERE cell_id=?`
+
+// EvidenceBytes returns the size of the output and of the events that are kept of the
+// finished runs of a cell.
+func (tx *Tx) EvidenceBytes(cellID string) (n int64, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		n = r.ColumnInt64(0)
+		return nil
+	}, evidenceBytes, cellID)
+	return n, err
 }
 
 const settledUpTo = `SELECT coalesce(

@@ -2338,6 +2338,8 @@ export interface components {
             keep_last?: number;
             /** @description Free only what is older. */
             older_than?: string;
+            /** @description Free stored output of runs that ended longer ago than this; 720h (30 days) without it. */
+            output_older_than?: string;
         };
         GCResult: {
             /** Format: int64 */
@@ -2352,6 +2354,8 @@ export interface components {
             mirror_bytes?: number;
             /** Format: int64 */
             objects: number;
+            /** Format: int64 */
+            outputs: number;
         };
         GraphNode: {
             cell: string;

@@ -243,6 +243,10 @@ class GCBody(TypedDict):
     """
     Free only what is older.
     """
+    output_older_than: NotRequired[str]
+    """
+    Free stored output of runs that ended longer ago than this; 720h (30 days) without it.
+    """
 
 
 class ListFilesBody(TypedDict):

@@ -482,6 +482,7 @@ class GCResult:
     dry_run: bool
     layers: list[str]
     objects: int
+    outputs: int
     mirror_bytes: int | None = None
     """
     Set by the command line only: bytes of copies of directories in the caller's own home.
