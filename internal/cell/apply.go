@@ -76,7 +76,7 @@ func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRe
 	if err := a.plan(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.hazards(); err != nil {
+	if err := a.hazards(ctx); err != nil {
 		return nil, err
 	}
 	if req.DryRun || len(a.merge.ops) == 0 {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -103,7 +104,7 @@ func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.
 type claim struct{ source, what string }
 
 // tracked returns what the repositories of two states track.
-func (s *session) tracked(from, to store.Checkpoint) (was, now leftout.Claims, err error) {
+func (s *session) tracked(ctx context.Context, from, to store.Checkpoint) (was, now leftout.Claims, err error) {
 	base, err := s.e.stateTree(s.cell, from)
 	if err != nil {
 		return was, now, err
@@ -112,8 +113,8 @@ func (s *session) tracked(from, to store.Checkpoint) (was, now leftout.Claims, e
 	if err != nil {
 		return was, now, err
 	}
-	if was, err = leftout.Claimed(base, nil); err == nil {
-		now, err = leftout.Claimed(theirs, &was)
+	if was, err = leftout.Claimed(ctx, base, nil); err == nil {
+		now, err = leftout.Claimed(ctx, theirs, &was)
 	}
 	return was, now, err
 }
@@ -153,11 +154,11 @@ func (a *application) untracked(was, now leftout.Claims) (notes []api.PathNote) 
 
 // heldRepositories names the planned changes that make a repository track paths the
 // rules leave out. allowed reports the paths that the operator allows.
-func (a *application) heldRepositories(allowed func(path string) bool) ([]api.Obstacle, error) {
+func (a *application) heldRepositories(ctx context.Context, allowed func(path string) bool) ([]api.Obstacle, error) {
 	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
 		return nil, nil
 	}
-	was, now, err := a.tracked(a.base, a.theirs)
+	was, now, err := a.tracked(ctx, a.base, a.theirs)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"path"
 	"slices"
 
@@ -97,7 +98,7 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 
 // hazards holds back changes that could make the host run programs later, or that
 // grant rights.
-func (a *application) hazards() error {
+func (a *application) hazards(ctx context.Context) error {
 	var held []api.Obstacle
 	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
 	if err != nil {
@@ -124,7 +125,7 @@ func (a *application) hazards() error {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: "gets the " + quote.Line(why), Rights: true})
 		}
 	}
-	tracked, err := a.heldRepositories(func(path string) bool { return a.gate.Allows(path, false) })
+	tracked, err := a.heldRepositories(ctx, func(path string) bool { return a.gate.Allows(path, false) })
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (r *run) seal(ctx context.Context) error {
 		}
 	}
 	r.take(sealed)
-	r.noteLiveChanges()
+	r.noteLiveChanges(ctx)
 	if unkeepable { // the remaining files stay until gc
 		r.sealed.Unchanged = false
 	}
@@ -150,11 +150,11 @@ func (r *run) takeBack(ctx context.Context) {
 
 // noteLiveChanges names the changes that an apply would have held back: a live
 // directory already has them.
-func (r *run) noteLiveChanges() {
+func (r *run) noteLiveChanges(ctx context.Context) {
 	if r.cell.Live == "" || r.cell.Live != r.cell.Source || r.sealed.Unchanged {
 		return
 	}
-	control, tracked, err := r.controlChanges(r.before, r.after)
+	control, tracked, err := r.controlChanges(ctx, r.before, r.after)
 	if err != nil {
 		r.degraded = append(r.degraded, "it is not known whether control files of the live directory changed: "+err.Error())
 	}
@@ -164,7 +164,7 @@ func (r *run) noteLiveChanges() {
 
 // controlChanges lists the control files that differ between two states, and the
 // left-out paths that their repositories track.
-func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []string, err error) {
+func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint) (control, tracked []string, err error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
@@ -180,7 +180,7 @@ func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []
 	if !git || err != nil {
 		return control, nil, err
 	}
-	was, now, err := s.tracked(from, to)
+	was, now, err := s.tracked(ctx, from, to)
 	if err != nil {
 		return control, nil, err
 	}

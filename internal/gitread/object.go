@@ -68,8 +68,15 @@ func (r *Repo) Has(id string) bool {
 	if !isID(id) {
 		return false
 	}
-	_, err := r.object(id)
-	return err == nil
+	has, known := r.has[id]
+	if !known {
+		_, err := r.object(id)
+		if has = err == nil; r.has == nil {
+			r.has = map[string]bool{}
+		}
+		r.has[id] = has
+	}
+	return has
 }
 
 func (r *Repo) spend(n int) error {

@@ -65,6 +65,8 @@ type Repo struct {
 	toClose  []*os.File
 	packRefs map[string]string
 	spent    int // bytes of objects that were made
+	walks    walks
+	has      map[string]bool // answers of Has
 }
 
 // Open opens the repository whose .git directory is at dir.
@@ -227,70 +229,4 @@ func (r *Repo) looseRefs(name string, all map[string]string, depth int) error {
 func isID(s string) bool {
 	_, err := hex.DecodeString(s)
 	return err == nil && len(s) == 2*sha1Size
-}
-
-// Paths returns the paths of all files of a commit, given by its id. Another kind
-// of object, such as a tag, has none.
-func (r *Repo) Paths(commit string) ([]string, error) {
-	if commit == "" {
-		return nil, nil
-	}
-	if !isID(commit) {
-		return nil, noID(commit)
-	}
-	o, err := r.object(commit)
-	if err != nil || o.kind != typeCommit {
-		return nil, err
-	}
-	line, _, _ := strings.Cut(string(o.data[:min(len(o.data), maxSmall)]), "\n")
-	id, ok := strings.CutPrefix(line, "tree ")
-	if !ok || !isID(id) {
-		return nil, fmt.Errorf("commit %s has no directory", commit)
-	}
-	w := &treeWalk{r: r}
-	if err := w.tree(id, "", 0); err != nil {
-		return nil, err
-	}
-	return w.paths, nil
-}
-
-type treeWalk struct {
-	r     *Repo
-	paths []string
-	seen  int // entries, and bytes of their paths
-	bytes int
-}
-
-func (w *treeWalk) tree(id, prefix string, depth int) error {
-	if depth > maxDepth {
-		return errors.New("directories are nested too deeply")
-	}
-	o, err := w.r.object(id)
-	if err != nil {
-		return err
-	}
-	if o.kind != typeTree {
-		return fmt.Errorf("object %s is not a directory", id)
-	}
-	for b := o.data; len(b) > 0; {
-		head, rest, ok := bytes.Cut(b, []byte{0})
-		mode, name, named := strings.Cut(string(head), " ")
-		if !ok || !named || len(rest) < sha1Size || name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			return fmt.Errorf("object %s is damaged", id)
-		}
-		full := path.Join(prefix, name)
-		w.seen++
-		if w.bytes += len(full); w.seen > maxEntries || w.bytes > maxNameBytes {
-			return errors.New("too many files")
-		}
-		if mode == "40000" {
-			if err := w.tree(hex.EncodeToString(rest[:sha1Size]), full, depth+1); err != nil {
-				return err
-			}
-		} else {
-			w.paths = append(w.paths, full)
-		}
-		b = rest[sha1Size:]
-	}
-	return nil
 }

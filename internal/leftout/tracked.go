@@ -1,6 +1,7 @@
 package leftout
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +51,9 @@ type Child struct {
 // If a repository cannot be read, the error wraps ErrGit and names it. The map
 // then still has everything that could be read: treating the rest as not tracked
 // leaves more out, not less.
-func Tracked(root *fsx.Dir) (map[string]struct{}, error) {
+func Tracked(ctx context.Context, root *fsx.Dir) (map[string]struct{}, error) {
 	t := tracker{files: InDir(root), claims: newClaims()}
-	if err := t.walk(".", 0); err != nil {
+	if err := t.walk(ctx, ".", 0); err != nil {
 		return nil, err
 	}
 	paths := make(map[string]struct{}, len(t.claims.Paths))
@@ -92,9 +93,9 @@ func newClaims() Claims {
 // Claimed returns what the repositories of a tree track: by HEAD, by the index,
 // and by the references that base, an earlier state of the tree, does not have.
 // Without a base, references other than HEAD are only listed.
-func Claimed(files Tree, base *Claims) (Claims, error) {
+func Claimed(ctx context.Context, files Tree, base *Claims) (Claims, error) {
 	t := tracker{files: files, all: true, base: base, claims: newClaims()}
-	return t.claims, t.walk(".", 0)
+	return t.claims, t.walk(ctx, ".", 0)
 }
 
 type tracker struct {
@@ -104,7 +105,10 @@ type tracker struct {
 	claims Claims
 }
 
-func (t *tracker) walk(rel string, depth int) error {
+func (t *tracker) walk(ctx context.Context, rel string, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if depth > maxDepth {
 		return nil // nothing below counts as tracked
 	}
@@ -119,11 +123,14 @@ func (t *tracker) walk(rel string, depth int) error {
 		below := path.Join(rel, c.Name)
 		switch {
 		case c.Name == ".git":
-			if err := t.repository(rel, c); err != nil {
+			if err := t.repository(ctx, rel, c); err != nil {
 				t.claims.Bad[below] = err
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		case c.Dir:
-			if err := t.walk(below, depth+1); err != nil {
+			if err := t.walk(ctx, below, depth+1); err != nil {
 				return err
 			}
 		}
@@ -132,7 +139,7 @@ func (t *tracker) walk(rel string, depth int) error {
 }
 
 // repository adds what the repository whose work tree is rel tracks.
-func (t *tracker) repository(rel string, c Child) error {
+func (t *tracker) repository(ctx context.Context, rel string, c Child) error {
 	git := path.Join(rel, ".git")
 	switch {
 	case c.File: // a submodule or a linked work tree
@@ -154,19 +161,19 @@ func (t *tracker) repository(rel string, c Child) error {
 		return nil // not a repository
 	}
 	if err == nil {
-		err = t.commit(repo, rel, path.Join(git, "HEAD"), head)
+		err = t.commit(ctx, repo, rel, path.Join(git, "HEAD"), head)
 	}
 	if err != nil || !t.all {
 		return err
 	}
 	t.index(repo, rel, path.Join(git, "index"))
-	return t.refs(repo, rel, git)
+	return t.refs(ctx, repo, rel, git)
 }
 
 // commit adds the files of a commit.
-func (t *tracker) commit(repo *gitread.Repo, rel, source, id string) error {
+func (t *tracker) commit(ctx context.Context, repo *gitread.Repo, rel, source, id string) error {
 	t.claims.Refs[source] = id
-	paths, err := repo.Paths(id)
+	paths, err := repo.Paths(ctx, id)
 	for _, p := range paths {
 		t.add(rel, p, source)
 	}
@@ -194,7 +201,7 @@ func (t *tracker) index(repo *gitread.Repo, rel, source string) {
 const maxNewRefs = 100
 
 // refs adds the files of commits that the base does not have.
-func (t *tracker) refs(repo *gitread.Repo, rel, git string) error {
+func (t *tracker) refs(ctx context.Context, repo *gitread.Repo, rel, git string) error {
 	refs, err := repo.Refs()
 	if err != nil {
 		return err
@@ -216,7 +223,7 @@ func (t *tracker) refs(repo *gitread.Repo, rel, git string) error {
 		if looked++; looked > maxNewRefs {
 			return fmt.Errorf("more than %d of its references are new", maxNewRefs)
 		}
-		if err := t.commit(repo, rel, source, id); err != nil {
+		if err := t.commit(ctx, repo, rel, source, id); err != nil {
 			t.claims.Bad[source] = err
 		}
 	}

@@ -47,7 +47,7 @@ func tracked(t *testing.T, dir string) ([]string, error) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	m, err := leftout.Tracked(root)
+	m, err := leftout.Tracked(t.Context(), root)
 	return slices.Sorted(maps.Keys(m)), err
 }
 

@@ -20,6 +20,9 @@ import (
 const (
 	// maxCommits bounds the commits of one publication.
 	maxCommits = 100
+	// maxEdits bounds the paths that one commit changes: a few objects that name each
+	// other can stand for any number of them.
+	maxEdits = 100_000
 	// maxText bounds the message of a commit.
 	maxText = 64 << 10
 )
@@ -206,7 +209,9 @@ func (s *scratch) diff(ctx context.Context, from, to string, n int) ([]edit, err
 		if e.old != nil && e.old.mode == modeModule || e.now != nil && e.now.mode == modeModule {
 			return refuseHistory("%s is a submodule", quote.Path(part))
 		}
-		edits = append(edits, e)
+		if edits = append(edits, e); len(edits) > maxEdits {
+			return refuseHistory("one changes more than %d paths", maxEdits)
+		}
 		return nil
 	})
 	if err != nil {

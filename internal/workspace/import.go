@@ -152,7 +152,7 @@ func (s *Store) scanSource(ctx context.Context, c Cell, b backend, w *tree.Write
 	if err := b.receive(sc, p, false); err != nil {
 		return sc, err
 	}
-	sc.filter, err = sourceFilter(c.Rules, src, sc.found)
+	sc.filter, err = sourceFilter(ctx, c.Rules, src, sc.found)
 	return sc, err
 }
 
@@ -170,7 +170,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Write
 	if err := b.receive(sc, p, true); err != nil {
 		return sc, err
 	}
-	filter, err := sourceFilter(c.Rules, src, sc.found)
+	filter, err := sourceFilter(ctx, c.Rules, src, sc.found)
 	if err != nil {
 		return sc, err
 	}
@@ -183,11 +183,11 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Write
 
 // sourceFilter keeps what git tracks in a new source. If a repository cannot be
 // read, nothing in it counts as tracked, and the report has a note.
-func sourceFilter(rules *leftout.Rules, src *fsx.Dir, found *findings) (*leftout.Filter, error) {
+func sourceFilter(ctx context.Context, rules *leftout.Rules, src *fsx.Dir, found *findings) (*leftout.Filter, error) {
 	if rules == nil {
 		return nil, nil //nolint:nilnil // a nil filter takes everything
 	}
-	tracked, err := leftout.Tracked(src)
+	tracked, err := leftout.Tracked(ctx, src)
 	if errors.Is(err, leftout.ErrGit) {
 		found.note("what git tracks there is left out where a rule matches: " + err.Error())
 	} else if err != nil {
