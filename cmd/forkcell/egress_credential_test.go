@@ -22,6 +22,8 @@ func credentialPolicy() string {
   token:
     endpoints: [{host: api.example.com, port: 443, path: "/private/**"}]
     expose_as: API_TOKEN
+    replace_in_headers: [Authorization]
+    replace_in_query: [key]
 `
 }
 
@@ -56,6 +58,11 @@ func TestEgressPlaceholder(t *testing.T) {
 		{"header", `-H "Authorization: Bearer $API_TOKEN" https://api.example.com/private/a`, true},
 		{"basic", `-u "me:$API_TOKEN" https://api.example.com/private/a`, true},
 		{"query", `"https://api.example.com/private/a?key=$API_TOKEN"`, true},
+		{"own host, another parameter", `"https://api.example.com/private/a?title=$API_TOKEN"`, false},
+		{"own host, part of a header", `-A "ua-$API_TOKEN" https://api.example.com/private/a`, false},
+		{"own host, another header", `-H "X-Amz-Meta-A: $API_TOKEN" https://api.example.com/private/a`, false},
+		{"own host, body", `-d "title=$API_TOKEN" https://api.example.com/private/a`, false},
+		{"own host, path", `"https://api.example.com/private/$API_TOKEN"`, false},
 		{"other path", `-H "Authorization: Bearer $API_TOKEN" https://api.example.com/public`, false},
 		{"other host", `-H "Authorization: Bearer $API_TOKEN" https://other.example.com/private/a`, false},
 		{"other host, basic", `-u "me:$API_TOKEN" https://other.example.com/private/a`, false},

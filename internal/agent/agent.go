@@ -115,8 +115,13 @@ type Credential struct {
 	Format string `yaml:"format" json:"format,omitempty"`
 	// Prefix begins the placeholder, for a program that checks the shape.
 	Prefix string `yaml:"prefix" json:"prefix,omitempty"`
-	// Endpoints are the only places that the secret is sent to.
+	// Endpoints are the only hosts and paths that the secret is sent to.
 	Endpoints []Endpoint `yaml:"endpoints" json:"endpoints,omitempty"`
+	// Headers and Query are the headers, and the parameters of the query, in which the
+	// agent sends the placeholder. It is replaced there only, and stays as it is in
+	// bodies: an agent shows its service what it has read.
+	Headers []string `yaml:"headers" json:"headers,omitempty"`
+	Query   []string `yaml:"query" json:"query,omitempty"`
 	// Login describes the file of a login on the host.
 	Login *Login `yaml:"login" json:"login,omitempty"`
 	// Providers are the parts of a login with several services, by their key in the

@@ -54,12 +54,13 @@ func TestStrictDocuments(t *testing.T) {
 		{head + "refused: [{ flags: [--x] }]\n", "needs why"},
 		{head + "refused: [{ flags: [x], why: y }]\n", "x is not a flag"},
 		{head + "policy: { network_policies: { a: {} } }\n", "endpoints"},
-		{head + "policy: { credentials: { a: { endpoints: [{ host: a.b, port: 443 }], expose_as: A } } }\n", "credentials are a part of the adapter"},
+		{head + "policy: { credentials: { a: { endpoints: [{ host: a.b, port: 443 }], expose_as: A, replace_in_query: [k] } } }\n", "credentials are a part of the adapter"},
 		{head + "credentials: [{ key: k, how: copy, variable: K }]\n", "how is placeholder or header"},
 		{head + "credentials: [{ key: k, how: placeholder, variable: K }]\n", "needs endpoints"},
+		{head + "credentials: [{ key: k, how: placeholder, variable: K, endpoints: [{ host: a.b, port: 443 }] }]\n", "needs headers or query"},
 		{head + "credentials: [{ key: k, how: placeholder, variable: K, providers: [{ key: a }] }]\n", "providers are those of a login"},
 		{head + "credentials: [{ key: k, how: placeholder, login: { file: x }, providers: [{ key: a, login: { tokens: [a.b] } }] }]\n", "needs endpoints"},
-		{head + "credentials: [{ key: k, how: placeholder, login: { file: x }, providers: [{ key: a, endpoints: [{ host: a.b, port: 443 }] }] }]\n", "a login with tokens"},
+		{head + "credentials: [{ key: k, how: placeholder, login: { file: x }, providers: [{ key: a, endpoints: [{ host: a.b, port: 443 }], headers: [A] }] }]\n", "a login with tokens"},
 		{head + "turns: { by: magic }\n", "by is hook or quiet"},
 	} {
 		if _, err := Parse("a.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -187,7 +187,7 @@ func (a *Adapter) checkCredentials() error {
 			}
 		}
 		for _, part := range c.Parts() {
-			if err := part.checkPart(); err != nil {
+			if err := part.checkPart(c.How); err != nil {
 				return fmt.Errorf("credentials[%d]: %w", i, err)
 			}
 		}
@@ -200,7 +200,9 @@ func (a *Adapter) checkCredentials() error {
 	return nil
 }
 
-func (c Credential) checkPart() error {
+// checkPart checks a credential, or a provider of a login that gets into a session as how
+// says.
+func (c Credential) checkPart(how string) error {
 	if len(c.Endpoints) == 0 {
 		return errors.New("needs endpoints")
 	}
@@ -208,6 +210,9 @@ func (c Credential) checkPart() error {
 		if e.Host == "" || e.Port < 1 || e.Port > 65535 {
 			return errors.New("an endpoint has a host and a port")
 		}
+	}
+	if how == AsPlaceholder && len(c.Headers)+len(c.Query) == 0 {
+		return errors.New("needs headers or query: where the agent sends the placeholder, such as headers: [Authorization]")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -88,6 +89,8 @@ func (g *Grant) value(d Decision) (err error) {
 	rule := policy.Credential{Name: d.Credential, ExposeAs: d.Spec.Variable}
 	if d.Spec.How == agent.AsHeader {
 		rule.ExposeAs, rule.Header, rule.Format = "", d.Spec.Header, cmp.Or(d.Spec.Format, "{value}")
+	} else {
+		usePlaces(&rule, d.Spec)
 	}
 	if rule.Endpoints, err = credentialEndpoints(d.Spec.Endpoints); err != nil {
 		return err
@@ -323,12 +326,26 @@ func tokenRule(c agent.Credential, place string) (policy.Credential, error) {
 		}
 	}
 	places := refresh
+	rule.KeepInBody = true
 	if !renews {
+		usePlaces(&rule, c)
 		places = slices.DeleteFunc(slices.Clone(c.Endpoints), func(e agent.Endpoint) bool { return slices.Contains(refresh, e) })
 	}
 	var err error
 	rule.Endpoints, err = credentialEndpoints(places)
 	return rule, err
+}
+
+// usePlaces sets the parts of a request in which a placeholder of an agent is replaced. In
+// bodies it stays as it is: an agent shows its service what it has read.
+func usePlaces(rule *policy.Credential, c agent.Credential) {
+	for _, h := range c.Headers {
+		rule.ReplaceInHeaders = append(rule.ReplaceInHeaders, http.CanonicalHeaderKey(h))
+	}
+	rule.ReplaceInQuery = slices.Clone(c.Query)
+	slices.Sort(rule.ReplaceInHeaders)
+	slices.Sort(rule.ReplaceInQuery)
+	rule.KeepInBody = true
 }
 
 // variable returns a text as the name of a variable.

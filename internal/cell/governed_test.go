@@ -254,10 +254,10 @@ func TestDegradedIsRecorded(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"limits: { disk: 1GiB }\n":                                                                "limit disk",
-		"filesystem_policy: { read_only: [/usr, /no/such] }\n":                                    "/no/such",
-		"process: { run_as_user: nobody }\n":                                                      "nobody",
-		"credentials: { a: { endpoints: [{ host: h.example.org, port: 443 }], expose_as: A } }\n": "--credential a=SOURCE",
+		"limits: { disk: 1GiB }\n":                             "limit disk",
+		"filesystem_policy: { read_only: [/usr, /no/such] }\n": "/no/such",
+		"process: { run_as_user: nobody }\n":                   "nobody",
+		"credentials: { a: { endpoints: [{ host: h.example.org, port: 443 }], expose_as: A, replace_in_headers: [Authorization] } }\n": "--credential a=SOURCE",
 	} {
 		_, _, err := w.try("demo", "touch ran", under(text))
 		w.refused(err, api.Refused, says)

@@ -13,7 +13,7 @@ import (
 
 const (
 	secret  = "s3cr3t-value"
-	tokens  = "\ncredentials: {token: {endpoints: [{host: api.example.com, port: 443, path: \"/v1/**\"}], inject: {header: Authorization, format: \"Bearer {value}\"}, expose_as: TOKEN}}"
+	tokens  = "\ncredentials: {token: {endpoints: [{host: api.example.com, port: 443, path: \"/v1/**\"}], inject: {header: Authorization, format: \"Bearer {value}\"}, expose_as: TOKEN, replace_in_headers: [X-Token], replace_in_query: [t]}}"
 	twoAPIs = "{host: b.example.com, port: 443, protocol: rest, access: full}"
 )
 
@@ -57,6 +57,13 @@ func TestCredentials(t *testing.T) {
 			{"https://b.example.com/" + placeholder, "", nil},
 			{"https://b.example.com/", "x=" + placeholder, nil},
 			{"https://" + api + "/v2", "", []string{"X-Token", placeholder}},
+			// On its own paths, in any part that it does not name.
+			{"https://" + api + "/v1/x?title=" + placeholder, "", nil},
+			{"https://" + api + "/v1/" + placeholder, "", nil},
+			{"https://" + api + "/v1/x", "", []string{"User-Agent", "ua-" + placeholder}},
+			{"https://" + api + "/v1/x", "", []string{"X-Amz-Meta-A", placeholder}},
+			{"https://" + api + "/v1/x", "", []string{"X-Token", "x-" + placeholder}},
+			{"https://" + api + "/v1/x", "x=" + placeholder, nil},
 		} {
 			status, body, header := get(t, cl, "POST", q.url, strings.NewReader(q.body), q.header...)
 			if status != 403 || header.Get("X-Forkcell-Policy") != "denied" || !strings.Contains(body, `"layer":"credential"`) {

@@ -131,7 +131,7 @@ func (p *Proxy) recordMisuse(f *flight, m *credential.MisuseError) {
 	s.Reason = m.Error()
 	p.emit(event.Found(s, event.Finding{
 		ID:     "credential_misuse",
-		Title:  "A placeholder for a credential was sent where the credential may not go",
+		Title:  "Placeholder misuse: a placeholder was sent where its credential may not go",
 		Detail: fmt.Sprintf("%s: %s %s on %s", m.Error(), f.q.Method, f.q.Path, f.to.authority(f.scheme)),
 	}))
 }

@@ -20,8 +20,8 @@ import (
 
 const loginRules = `
 credentials:
-  access: {endpoints: [{host: api.example.com, port: 443, path: "/**"}], expose_as: ACCESS}
-  refresh: {endpoints: [{host: login.example.com, port: 443, path: "/token"}], expose_as: REFRESH}`
+  access: {endpoints: [{host: api.example.com, port: 443, path: "/**"}], expose_as: ACCESS, replace_in_headers: [Authorization], keep_in_body: true}
+  refresh: {endpoints: [{host: login.example.com, port: 443, path: "/token"}], expose_as: REFRESH, keep_in_body: true}`
 
 // loggedIn makes a cell with a login on the host, and returns its file and its
 // placeholders.

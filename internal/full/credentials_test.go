@@ -28,6 +28,7 @@ credentials:
   token:
     endpoints: [{ host: example.com, port: 443, path: "/**" }]
     expose_as: TOKEN
+    replace_in_headers: [Authorization]
 `
 
 // nearEngine lets runs reach an upstream on loopback. Only an operator can grant that,

@@ -20,7 +20,7 @@ policy:
   network_policies:
     service: { endpoints: [{ host: service.example, port: 443, protocol: rest, access: full }], binaries: [{ path: "/**" }] }
 credentials:
-  - { key: helper_key, how: placeholder, variable: HELPER_KEY, endpoints: [{ host: service.example, port: 443 }] }
+  - { key: helper_key, how: placeholder, variable: HELPER_KEY, endpoints: [{ host: service.example, port: 443 }], headers: [Authorization] }
 turns: { by: quiet }
 `
 

@@ -14,7 +14,7 @@ network_policies:
     endpoints: [{ host: a.example, port: 443 }]
     binaries: [{ path: /** }]
 credentials:
-  KEY: { endpoints: [{ host: a.example, port: 443 }], expose_as: KEY }
+  KEY: { endpoints: [{ host: a.example, port: 443 }], expose_as: KEY, replace_in_headers: [Authorization] }
 `
 
 // TestSaved: a gateway that was saved has the authority, the addresses and the

@@ -22,7 +22,7 @@ func parsed(t *testing.T, names ...string) *policy.Policy {
 		text += "credentials:\n"
 	}
 	for _, n := range names {
-		text += fmt.Sprintf("  %s: {endpoints: [{host: a.example, port: 443, path: /**}], expose_as: %s}\n", n, strings.ToUpper(n))
+		text += fmt.Sprintf("  %s: {endpoints: [{host: a.example, port: 443, path: /**}], expose_as: %s, replace_in_headers: [Authorization]}\n", n, strings.ToUpper(n))
 	}
 	p, err := policy.Parse("p", []byte(text), policy.Options{})
 	if err != nil {

@@ -185,10 +185,17 @@ func bothCredentials(a, b []Credential) ([]Credential, error) {
 		if len(endpoints) == 0 {
 			continue
 		}
-		c.Endpoints, c.ReplaceInBody = endpoints, c.ReplaceInBody && b[i].ReplaceInBody
+		c.Endpoints = endpoints
+		c.keepPlaces(b[i])
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// keepPlaces leaves the places of a credential that another policy names too.
+func (c *Credential) keepPlaces(o Credential) {
+	c.ReplaceInHeaders, c.ReplaceInQuery = common(c.ReplaceInHeaders, o.ReplaceInHeaders), common(c.ReplaceInQuery, o.ReplaceInQuery)
+	c.ReplaceInBody, c.KeepInBody = c.ReplaceInBody && o.ReplaceInBody, c.KeepInBody && o.KeepInBody
 }
 
 func bothCredentialEndpoints(a, b []CredentialEndpoint) ([]CredentialEndpoint, error) {

@@ -66,9 +66,15 @@ func TestBothSections(t *testing.T) {
 		{"addresses", rest("allowed_ips: [10.0.0.0/8]"), rest("allowed_ips: [10.1.0.0/16, 192.168.0.0/16]"), rest("allowed_ips: [10.1.0.0/16]")},
 		{
 			"credentials",
-			"credentials: {t: {endpoints: [{host: \"*.example.com\", port: 443}], expose_as: T}, u: {endpoints: [{host: a.example.com, port: 443}], expose_as: U}}",
-			"credentials: {t: {endpoints: [{host: a.example.com, ports: [443, 8443], path: /x}, {host: b.example.org, port: 443}], expose_as: T}}",
-			"credentials: {t: {endpoints: [{host: a.example.com, port: 443, path: /x}], expose_as: T}}",
+			"credentials: {t: {endpoints: [{host: \"*.example.com\", port: 443}], expose_as: T, replace_in_query: [k]}, u: {endpoints: [{host: a.example.com, port: 443}], expose_as: U, replace_in_query: [k]}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, ports: [443, 8443], path: /x}, {host: b.example.org, port: 443}], expose_as: T, replace_in_query: [k]}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, port: 443, path: /x}], expose_as: T, replace_in_query: [k]}}",
+		},
+		{
+			"places of a credential",
+			"credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T, replace_in_headers: [A, B], replace_in_query: [k, l], replace_in_body: true}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T, replace_in_headers: [b, C], replace_in_query: [l], keep_in_body: true}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T, replace_in_headers: [B], replace_in_query: [l]}}",
 		},
 	} {
 		a, b, want := parsed(t, c.a), parsed(t, c.b), parsed(t, c.want)
@@ -97,7 +103,7 @@ func TestBothRefused(t *testing.T) {
 		{"users", "process: {run_as_user: other}", "", "runs commands as"},
 		{"values", "environment: {set: {A: x}}", "environment: {set: {A: y}}", "A to different values"},
 		{"exposed and set", "environment: {set: {T: x}}\ncredentials: {t: {endpoints: [{host: a.example.com, port: 443}], inject: {header: X}}}", "environment: {set: {T: y}}", "different values"},
-		{"credential", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T}}", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: S}}", "the credential t in different ways"},
+		{"credential", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T, replace_in_query: [k]}}", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: S, replace_in_query: [k]}}", "the credential t in different ways"},
 		{"hosts", strings.Replace(rest(""), "api.example", `"x*.example`, 1), "", ""},
 		{"protocols", rest("protocol: rest, access: read-only"), rest("protocol: graphql, access: full"), "inspected as"},
 		{"audit", rest("protocol: rest, access: read-only, enforcement: audit"), rest("protocol: rest, access: read-write"), "enforcement for"},

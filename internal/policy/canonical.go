@@ -202,6 +202,9 @@ func (c Credential) tree() value {
 	v := mappingOf(field{"endpoints", endpoints})
 	v.addIf(c.Header != "", "inject", mappingOf(field{"header", text(c.Header)}, field{"format", text(c.Format)}))
 	v.addIf(c.ExposeAs != "", "expose_as", text(c.ExposeAs))
+	v.addIf(len(c.ReplaceInHeaders) > 0, "replace_in_headers", texts(c.ReplaceInHeaders))
+	v.addIf(len(c.ReplaceInQuery) > 0, "replace_in_query", texts(c.ReplaceInQuery))
 	v.add("replace_in_body", boolean(c.ReplaceInBody))
+	v.addIf(c.KeepInBody, "keep_in_body", boolean(c.KeepInBody))
 	return v
 }

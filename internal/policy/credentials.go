@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"net/textproto"
 	"slices"
 	"strings"
 
@@ -31,8 +32,8 @@ func (r *reader) credentials(n *yaml.Node, p *Policy) []Credential {
 
 func (r *reader) credential(n *yaml.Node, name string, p *Policy, exposed map[string]string) Credential {
 	path := join("credentials", name)
-	o := r.object(n, path, "endpoints", "inject", "expose_as", "replace_in_body")
-	c := Credential{Name: name, ReplaceInBody: o.boolean("replace_in_body", false)}
+	o := r.object(n, path, "endpoints", "inject", "expose_as", "replace_in_headers", "replace_in_query", "replace_in_body", "keep_in_body")
+	c := Credential{Name: name}
 	if n.Kind != yaml.MappingNode {
 		return c
 	}
@@ -55,13 +56,78 @@ func (r *reader) credential(n *yaml.Node, name string, p *Policy, exposed map[st
 	if o.has("expose_as") {
 		c.ExposeAs = o.exposeAs(name, &p.Environment, exposed)
 	}
-	switch {
-	case !o.has("inject") && !o.has("expose_as"):
+	c.ReplaceInHeaders, c.ReplaceInQuery = o.headerNames("replace_in_headers"), o.parameterNames("replace_in_query")
+	c.ReplaceInBody, c.KeepInBody = o.boolean("replace_in_body", false), o.boolean("keep_in_body", false)
+	if !o.has("inject") && !o.has("expose_as") {
 		o.missing("inject", "missing, and so is expose_as; without them the credential is never used")
-	case c.ReplaceInBody && !o.has("expose_as"):
-		o.bad("replace_in_body", "needs expose_as; without it the cell has no placeholder to put into a body")
+		return c
 	}
+	o.places(c, p)
 	return c
+}
+
+// places checks where a placeholder is replaced.
+func (o *object) places(c Credential, p *Policy) {
+	given := false
+	for _, key := range [...]string{"replace_in_headers", "replace_in_query", "replace_in_body", "keep_in_body"} {
+		given = given || o.has(key)
+		if o.has(key) && !o.has("expose_as") && !o.isFalse(key) {
+			o.bad(key, "needs expose_as; without it the cell has no placeholder to put there")
+		}
+	}
+	if o.has("expose_as") && !o.has("inject") && !given && !signsAnywhere(p.Network) {
+		o.bad("expose_as", "needs replace_in_headers, replace_in_query or replace_in_body, such as replace_in_headers: [Authorization]; without them the placeholder is replaced nowhere")
+	}
+	if c.ReplaceInBody && c.KeepInBody {
+		o.bad("keep_in_body", "is true, and so is replace_in_body; a placeholder in a body is replaced, or it is kept")
+	}
+}
+
+// isFalse reports whether a key is false.
+func (o *object) isFalse(key string) bool { return o.vals[key].Value == "false" }
+
+// signsAnywhere reports whether requests are signed with credentials, whose placeholders
+// need no place.
+func signsAnywhere(network []NetworkPolicy) bool {
+	return slices.ContainsFunc(network, func(n NetworkPolicy) bool {
+		return slices.ContainsFunc(n.Endpoints, func(e Endpoint) bool { return e.Signing != SigningNone })
+	})
+}
+
+// maxPlaces bounds the headers, and the parameters, that a credential names.
+const maxPlaces = 32
+
+// headerNames returns names of headers in canonical form, sorted.
+func (o *object) headerNames(key string) []string {
+	return o.placeNames(key, refuseHeader, textproto.CanonicalMIMEHeaderKey)
+}
+
+// parameterNames returns names of parameters of a query, sorted.
+func (o *object) parameterNames(key string) []string {
+	refuse := func(s string) string {
+		if s == "" || len(s) > 128 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '&' || r == '=' || r == ';' }) {
+			return "is not the name of a parameter"
+		}
+		return ""
+	}
+	return o.placeNames(key, refuse, func(s string) string { return s })
+}
+
+func (o *object) placeNames(key string, refuse func(string) string, form func(string) string) []string {
+	var out []string
+	for i, it := range o.texts(key) {
+		switch why := refuse(it.text); {
+		case i == maxPlaces:
+			o.r.bad(it.node, it.path, "more than %d of them", maxPlaces)
+			return out
+		case why != "":
+			o.r.bad(it.node, it.path, "%s %s", show(it.text), why)
+		default:
+			out = append(out, form(it.text))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (o *object) inject() (header, format string) {
@@ -104,6 +170,8 @@ func refuseHeader(h string) string {
 		}
 	}
 	switch low := strings.ToLower(h); {
+	case h == "":
+		return "is not the name of a header"
 	case len(h) > 128:
 		return "is too long"
 	case low == "host", low == "connection", low == "upgrade", low == "te", low == "trailer", low == "expect",

@@ -202,7 +202,7 @@ func TestContent(t *testing.T) {
 
 func TestCovers(t *testing.T) {
 	t.Parallel()
-	p := parse(t, "version: 1\ncredentials: {c: {endpoints: [{host: '*.a.b', ports: [1, 2], path: '/x/**'}], expose_as: C}}")
+	p := parse(t, "version: 1\ncredentials: {c: {endpoints: [{host: '*.a.b', ports: [1, 2], path: '/x/**'}], expose_as: C, replace_in_headers: [Authorization]}}")
 	e := &p.Credentials[0].Endpoints[0]
 	if !e.Covers("h.a.b", 2, "/x/y") || e.Covers("a.b", 2, "/x/y") || e.Covers("h.a.b", 3, "/x/y") || e.Covers("h.a.b", 2, "/y") {
 		t.Error("a credential goes where it must not, or not where it may")

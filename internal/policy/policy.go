@@ -217,8 +217,18 @@ type Credential struct {
 	Header, Format string
 	// ExposeAs, if given, is the variable that holds a placeholder in the cell.
 	ExposeAs string
+	// ReplaceInHeaders are the headers, in canonical form and sorted, in which a
+	// placeholder is replaced: where it is the whole value, stands behind a scheme, or
+	// is the user or password of basic authentication.
+	ReplaceInHeaders []string
+	// ReplaceInQuery are the parameters of the query, sorted, in which it is replaced:
+	// where it is the whole value.
+	ReplaceInQuery []string
 	// ReplaceInBody replaces placeholders in bodies and messages too.
 	ReplaceInBody bool
+	// KeepInBody leaves placeholders in bodies and messages as they are. Without it, and
+	// where they are not replaced, the request is denied.
+	KeepInBody bool
 }
 
 // CredentialEndpoint is a place that a credential may be sent to.

@@ -209,7 +209,7 @@ func TestNeeds(t *testing.T) {
 	}{
 		{"version: 1", false, false},
 		{"version: 1\nnetwork_policies: {n: {endpoints: [{host: a.b, port: 1}], binaries: [{path: /b}]}}", true, false},
-		{"version: 1\ncredentials: {c: {endpoints: [{host: a.b, port: 1}], expose_as: C}}", false, true},
+		{"version: 1\ncredentials: {c: {endpoints: [{host: a.b, port: 1}], expose_as: C, replace_in_headers: [Authorization]}}", false, true},
 		{"version: 1\nnetwork_policies: {n: {endpoints: [{host: a.b, port: 1, protocol: rest, access: full, credential_signing: sigv4, signing_service: s3}], binaries: [{path: /b}]}}", true, true},
 	} {
 		if p := parse(t, c.text); p.NeedsNetwork() != c.network || p.NeedsCredentials() != c.credentials {

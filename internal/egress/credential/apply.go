@@ -2,11 +2,9 @@ package credential
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,14 +24,14 @@ type Applied struct {
 }
 
 // Apply puts the values of credentials into a request that is about to be sent
-// to a target. It replaces placeholders in header values, in basic
-// authentication, in values of the query, and in the body for credentials that
-// allow it. It sets the headers that credentials define. If the endpoint signs,
-// it signs the request, with keys that are never sent. The request is changed
-// in place, its header values too.
+// to a target. It replaces placeholders in the headers and the parameters of the
+// query that their credentials name, where nothing else stands, and in the body for
+// credentials that allow it. It sets the headers that credentials define. If the
+// endpoint signs, it signs the request, with keys that are never sent. The request is
+// changed in place, its header values too.
 //
 // Before it changes anything, Apply searches every part of the request for
-// placeholders that may not go there; finding one is a MisuseError. A body of
+// placeholders that may not stand there; finding one is a MisuseError. A body of
 // known length up to 64 KiB (1 MiB if placeholders are replaced in it) is read
 // here, so that nothing has been sent when it is refused. A longer body, and a
 // stream, is searched while it is sent: then reading req.Body fails with the
@@ -43,11 +41,11 @@ type Applied struct {
 // names) before, or the cell could have an injected header dropped. After an
 // error the request must not be sent.
 func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy.Endpoint, now time.Time) (Applied, error) {
-	if err := s.inspect(req, to); err != nil {
+	signing := signs(e)
+	if err := s.inspect(req, to, signing); err != nil {
 		return Applied{}, err
 	}
 	u := &use{set: s, to: to, names: map[string]bool{}, withheld: map[string]bool{}}
-	signing := e != nil && e.Signing != policy.SigningNone
 	if len(s.entries) == 0 && !signing && (req.Body == nil || req.Body == http.NoBody) {
 		return Applied{}, nil
 	}
@@ -89,29 +87,35 @@ func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy
 }
 
 // inspect searches everything but the body for misuse.
-func (s *Set) inspect(req *http.Request, to Target) error {
-	var err error
-	look := func(part, text string) bool {
-		return eachFolded(text, func(p []byte) bool {
-			err = s.check(to, part, p)
-			return err == nil
-		})
-	}
+func (s *Set) inspect(req *http.Request, to Target, signing bool) error {
 	// The path may be opaque; search all forms of it.
-	if !look("method", req.Method) || !look("host", req.Host) || !look("host", req.URL.Host) ||
-		!look("path", req.URL.Path) || !look("path", req.URL.RawPath) || !look("path", req.URL.Opaque) ||
-		!look("path", to.Path) || !look("query", req.URL.RawQuery) || !look("path", req.URL.Fragment) {
-		return err
+	parts := [][2]string{
+		{"method", req.Method},
+		{"host", req.Host},
+		{"host", req.URL.Host},
+		{"path", req.URL.Path},
+		{"path", req.URL.RawPath},
+		{"path", req.URL.Opaque},
+		{"path", to.Path},
+		{"path", req.URL.Fragment},
 	}
-	if req.URL.User != nil && !look("host", req.URL.User.String()) {
+	if req.URL.User != nil {
+		parts = append(parts, [2]string{"host", req.URL.User.String()})
+	}
+	for _, p := range parts {
+		if err := s.look(to, p[0], p[1], nowhere); err != nil {
+			return err
+		}
+	}
+	if err := s.lookQuery(to, req.URL.RawQuery); err != nil {
 		return err
 	}
 	for name, values := range req.Header {
-		if !look("header", name) {
+		if err := s.look(to, "header", name, nowhere); err != nil {
 			return err
 		}
 		for _, v := range values {
-			if !look("header", v) {
+			if err := s.lookHeader(to, name, v, signing); err != nil {
 				return err
 			}
 		}
@@ -122,13 +126,9 @@ func (s *Set) inspect(req *http.Request, to Target) error {
 // inspectTrailer checks the names of trailers before the body is read, and
 // their values afterwards.
 func (s *Set) inspectTrailer(trailer http.Header, to Target) error {
-	var err error
 	for name, values := range trailer {
 		for _, text := range append([]string{name}, values...) {
-			if !eachFolded(text, func(p []byte) bool {
-				err = s.check(to, "trailer", p)
-				return err == nil
-			}) {
+			if err := s.look(to, "trailer", text, nowhere); err != nil {
 				return err
 			}
 		}
@@ -136,12 +136,11 @@ func (s *Set) inspectTrailer(trailer http.Header, to Target) error {
 	return nil
 }
 
-// InspectBytes searches a part of a request that the caller holds for misuse,
-// such as a message of a websocket.
+// InspectBytes searches the body of a request, or a message of a websocket, for misuse.
 func (s *Set) InspectBytes(to Target, part string, b []byte) error {
 	var err error
 	each(b, func(p []byte) bool {
-		err = s.check(to, part, p)
+		err = s.check(to, part, p, (*entry).inText)
 		return err == nil
 	})
 	return err
@@ -151,86 +150,15 @@ func (s *Set) InspectBytes(to Target, part string, b []byte) error {
 // message of a websocket, and returns the message and the names of those
 // credentials.
 func (s *Set) Message(to Target, text []byte) ([]byte, []string, error) {
-	if err := s.InspectBytes(to, "message", text); err != nil {
+	if err := s.InspectBytes(to, partMessage, text); err != nil {
 		return nil, nil, err
 	}
 	u := &use{set: s, to: to, names: map[string]bool{}}
-	out, err := u.replace(text, escapeFor("", text), inBody)
+	out, err := u.replace(text, escapeFor("", text))
 	return out, slices.Sorted(maps.Keys(u.names)), err
 }
 
 func asIs(s string) string { return s }
-func always(*entry) bool   { return true }
-func inBody(e *entry) bool { return e.ReplaceInBody }
-
-func (u *use) headers(h http.Header) error {
-	for name, values := range h {
-		for i, v := range values {
-			out, err := u.replace([]byte(v), asIs, always)
-			if err != nil {
-				return err
-			}
-			if name == "Authorization" {
-				if out, err = u.basic(out); err != nil {
-					return err
-				}
-			}
-			values[i] = string(out)
-		}
-	}
-	return nil
-}
-
-// basic replaces placeholders inside basic authentication. A text without
-// placeholders keeps its encoding.
-func (u *use) basic(v []byte) ([]byte, error) {
-	scheme, encoded, ok := strings.Cut(string(v), " ")
-	if !ok || !strings.EqualFold(scheme, "basic") {
-		return v, nil
-	}
-	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(encoded), "="))
-	if err != nil || next(plain) < 0 {
-		return v, nil
-	}
-	before := u.inserted
-	out, err := u.replace(plain, asIs, always)
-	if err != nil || u.inserted == before {
-		return v, err
-	}
-	return []byte(scheme + " " + base64.StdEncoding.EncodeToString(out)), nil
-}
-
-// query replaces placeholders in values. A value is encoded again only if a
-// placeholder in it is percent-encoded.
-func (u *use) query(to *url.URL) error {
-	if to.RawQuery == "" {
-		return nil
-	}
-	pairs := strings.Split(to.RawQuery, "&")
-	for i, pair := range pairs {
-		key, raw, ok := strings.Cut(pair, "=")
-		if !ok {
-			continue
-		}
-		out, err := u.replace([]byte(raw), url.QueryEscape, always)
-		if err != nil {
-			return err
-		}
-		if plain, bad := url.QueryUnescape(raw); bad == nil && next([]byte(raw)) < 0 && next([]byte(plain)) >= 0 {
-			before := u.inserted
-			changed, err := u.replace([]byte(plain), asIs, always)
-			if err != nil {
-				return err
-			}
-			if u.inserted != before {
-				out = []byte(url.QueryEscape(string(changed)))
-			}
-		}
-		pairs[i] = key + "=" + string(out)
-	}
-	to.RawQuery = strings.Join(pairs, "&")
-	return nil
-}
 
 // SameHeader reports whether some servers take two header names for the same:
 // case does not count, and common gateways treat "-" and "_" alike.

@@ -54,14 +54,14 @@ func (u *use) body(req *http.Request) (*bodyReader, error) {
 		return nil, errLength
 	}
 	_ = req.Body.Close() // it was read to its end
-	if err := u.set.InspectBytes(u.to, "body", b); err != nil {
+	if err := u.set.InspectBytes(u.to, partBody, b); err != nil {
 		return nil, err
 	}
 	if err := u.set.inspectTrailer(req.Trailer, u.to); err != nil {
 		return nil, err
 	}
 	if replace {
-		if b, err = u.replace(b, escapeFor(req.Header.Get("Content-Type"), b), inBody); err != nil {
+		if b, err = u.replace(b, escapeFor(req.Header.Get("Content-Type"), b)); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +181,7 @@ func (r *bodyReader) fill() {
 		r.held = bytes.Clone(data[at:])
 		data = data[:at]
 	}
-	out, bad := r.use.replace(data, r.escape, inBody)
+	out, bad := r.use.replace(data, r.escape)
 	if bad != nil {
 		r.err = bad
 		return
@@ -192,7 +192,7 @@ func (r *bodyReader) fill() {
 // look returns a misuse in what was read, or else the reader's error.
 func (r *bodyReader) look(b []byte, err error) error {
 	r.tail = append(r.tail, b...)
-	if bad := r.use.set.InspectBytes(r.use.to, "body", r.tail); bad != nil {
+	if bad := r.use.set.InspectBytes(r.use.to, partBody, r.tail); bad != nil {
 		return bad
 	}
 	if len(r.tail) > maxEncoded {

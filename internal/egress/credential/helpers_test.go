@@ -47,8 +47,8 @@ const (
 func two(tb testing.TB, inBody bool) (set *credential.Set, a, b string) {
 	tb.Helper()
 	set, err := credential.NewSet([]policy.Credential{
-		{Name: "a", Endpoints: at(tb, "a.example", "/**"), ExposeAs: "A_TOKEN", ReplaceInBody: inBody},
-		{Name: "b", Endpoints: at(tb, "b.example", "/v1/**"), ExposeAs: "B_TOKEN", ReplaceInBody: inBody},
+		{Name: "a", Endpoints: at(tb, "a.example", "/**"), ExposeAs: "A_TOKEN", ReplaceInHeaders: []string{"Authorization", "X-Named"}, ReplaceInQuery: []string{"k"}, ReplaceInBody: inBody},
+		{Name: "b", Endpoints: at(tb, "b.example", "/v1/**"), ExposeAs: "B_TOKEN", ReplaceInHeaders: []string{"Authorization", "X-Named"}, ReplaceInQuery: []string{"k"}, ReplaceInBody: inBody},
 		{Name: "c", Endpoints: at(tb, "c.example", "/**"), Header: "x-api-key", Format: "Key {value}!"},
 	}, map[string]*credential.Value{"a": value(tb, secretA), "b": value(tb, secretB), "c": value(tb, "injected-value")})
 	if err != nil {

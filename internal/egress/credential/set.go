@@ -24,7 +24,7 @@ type Target struct {
 }
 
 // MisuseError reports a placeholder in a request that must not go where the
-// request goes. The caller denies the request and records a finding.
+// request goes, or in a part of it where its credential has no place. The caller denies the request and records a finding.
 type MisuseError struct {
 	// Credential is the name of the placeholder's credential; "" if this run
 	// has none, as in a fork that kept its parent's placeholder.
@@ -33,6 +33,10 @@ type MisuseError struct {
 	Part string
 	// Clear reports that the request would have gone in clear text.
 	Clear bool
+	// Here reports that the credential may go to the endpoint, in another part of the
+	// request: Places are those in which its placeholder is replaced.
+	Here   bool
+	Places string
 }
 
 func (e *MisuseError) Error() string {
@@ -42,7 +46,14 @@ func (e *MisuseError) Error() string {
 	if e.Clear {
 		return "the " + e.Part + " holds the placeholder of the credential " + e.Credential + ", which goes over TLS only"
 	}
-	return "the " + e.Part + " holds the placeholder of the credential " + e.Credential + ", which may not go to this endpoint"
+	text := "the " + e.Part + " holds the placeholder of the credential " + e.Credential
+	switch {
+	case !e.Here:
+		return text + ", which may not go to this endpoint"
+	case e.Places == "":
+		return text + ", which the policy replaces in no part of a request"
+	}
+	return text + ", which may only stand in " + e.Places
 }
 
 // Reasons other than misuse why a request cannot be sent.
@@ -309,18 +320,28 @@ func (e *entry) covers(to Target) bool {
 	})
 }
 
-// check returns a MisuseError if a placeholder may not go to the target.
-func (s *Set) check(to Target, part string, placeholder []byte) error {
+// check returns a MisuseError if a placeholder may not stand in a part of a request to
+// the target. ok reports whether that part is a place of a credential that goes there.
+func (s *Set) check(to Target, part string, placeholder []byte, ok func(*entry) bool) error {
 	switch e := s.find(placeholder); {
 	case e == nil:
 		return &MisuseError{Part: part}
-	case !e.covers(to) && !s.shows(e, to):
-		return &MisuseError{Credential: e.Name, Part: part, Clear: !to.Secure}
+	case e.covers(to) && ok(e), (part == partBody || part == partMessage) && s.shows(e, to):
+		return nil
+	default:
+		return s.elsewhere(to, part, e)
 	}
-	return nil
 }
 
-// shows reports whether a placeholder may stand in a request as it is: a token of a login
+// elsewhere returns the MisuseError for an entry's placeholder in a part of a request.
+func (s *Set) elsewhere(to Target, part string, e *entry) *MisuseError {
+	if !e.covers(to) {
+		return &MisuseError{Credential: e.Name, Part: part, Clear: !to.Secure}
+	}
+	return &MisuseError{Credential: e.Name, Part: part, Here: true, Places: e.places()}
+}
+
+// shows reports whether a placeholder may stand in a body as it is: a token of a login
 // that another token of the login is sent to. A program may show its login's file to its
 // own service.
 func (s *Set) shows(e *entry, to Target) bool {
@@ -332,15 +353,15 @@ type use struct {
 	set      *Set
 	to       Target
 	inserted int
+	tooMuch  bool
 	names    map[string]bool
 	// withheld are credentials that only sign: their values are never sent.
 	withheld map[string]bool
 }
 
 // replace replaces plain placeholders by values, encoded by escape, and leaves
-// every other byte unchanged. It replaces only credentials for which ok returns
-// true.
-func (u *use) replace(b []byte, escape func(string) string, ok func(*entry) bool) ([]byte, error) {
+// every other byte unchanged. It replaces only credentials that go into bodies.
+func (u *use) replace(b []byte, escape func(string) string) ([]byte, error) {
 	if next(b) < 0 {
 		return b, nil
 	}
@@ -353,7 +374,7 @@ func (u *use) replace(b []byte, escape func(string) string, ok func(*entry) bool
 		before, found := b[:at], b[at:at+length]
 		b = b[at+length:]
 		e := u.set.find(found)
-		if e == nil || !e.covers(u.to) || u.withheld[e.Name] || !ok(e) {
+		if e == nil || !e.covers(u.to) || u.withheld[e.Name] || !e.ReplaceInBody {
 			out = append(append(out, before...), found...)
 			continue
 		}

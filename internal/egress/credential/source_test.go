@@ -276,7 +276,7 @@ func TestUncovered(t *testing.T) {
 		{"a.example", "{host: x.a.example, port: 443}", "x.a.example:443"},
 	} {
 		p, err := policy.Parse("p", []byte("version: 1\nnetwork_policies: {n: {endpoints: ["+strings.Replace(c.host, "}", ", protocol: rest, access: full}", 1)+"], binaries: [{path: /**}]}}\n"+
-			"credentials: {t: {endpoints: ["+c.host+"], expose_as: T}}\n"), policy.Options{})
+			"credentials: {t: {endpoints: ["+c.host+"], expose_as: T, replace_in_headers: [Authorization]}}\n"), policy.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

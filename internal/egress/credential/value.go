@@ -2,8 +2,9 @@
 // into the requests that may carry them. The cell sees placeholders: random
 // texts, each for one credential of one run. When a request leaves the cell
 // they are replaced by the value, only in requests to the credential's own
-// endpoints. A placeholder that goes elsewhere is a misuse, and the request
-// must be denied.
+// endpoints, and only in the places there that the credential names. A placeholder
+// that goes elsewhere, or stands anywhere else, is a misuse, and the request must be
+// denied.
 //
 // Values come only from the operator's sources (see Source). They are never
 // part of an error, a log line or anything that is formatted or encoded. They
