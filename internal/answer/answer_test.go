@@ -90,7 +90,7 @@ var texts = strings.Fields(`
 	kept_by_git kernel key landlock left limits masked memory message missing missing_credentials
 	mount_api mount_at namespaces needs network next next_step note notes old_path output packages path
 	path_base64 problem program public_key_pem reaches read_only reason remedy removed rule seccomp
-	selection_reason set_aside show shown socket source sources split_links ssh_notes stderr
+	selection_reason set_aside show shown socket sockets source sources split_links ssh_notes stderr
 	stderr_base64 stdout stdout_base64 summary target target_base64 tested title to traceback ttl
 	turns_taken type undecided unmapped_ids user value what without_effect workdir workspace
 `)

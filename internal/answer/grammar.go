@@ -44,7 +44,7 @@ var fields = sync.OnceValue(func() map[string]string {
 		pending_states checkpoints origins upload`,
 		word: `root root_after root_before meta_root policy_hash policy_hash_before effective_policy_hash
 		injection_policy_sha256 sha256 new_digest old_digest key_id trusted previous algorithm layers
-		contains commit base_commit signed token api instance`,
+		contains commit base_commit signed token api instance truncated`,
 		title: "name",
 		line: `access actor adapter agent agent_version autonomy autonomy_assurance backend base best branch by cache
 		cache_assurance cells change created_by credential credential_input_kind credential_modes

@@ -196,6 +196,9 @@ type Controls struct {
 	Limits       string   `json:"limits"`
 	MountAPI     string   `json:"mount_api"`
 	Degraded     []string `json:"degraded"`
+	// Sockets says what became of the listening sockets and the connections of the cell
+	// that this one is a branch of.
+	Sockets string `json:"sockets,omitempty"`
 }
 
 // IsRecorded reports whether the run is part of the cell's history. What an engine

@@ -63,6 +63,9 @@ type BranchChild struct {
 	// MemoryBytes is the memory of its processes, with its share of the memory that
 	// they have together with others.
 	MemoryBytes int64 `json:"memory_bytes"`
+	// Sockets says what became of the listening sockets and the connections of the
+	// branched cell.
+	Sockets string `json:"sockets,omitempty"`
 }
 
 // Names returns the names of the cells.
@@ -97,6 +100,9 @@ type EvalResult struct {
 	ValueJSON json.RawMessage `json:"value_json"`
 	// Output is what the code printed.
 	Output string `json:"output"`
+	// Truncated names the fields that are not whole, because they were too long: value
+	// and output have their beginnings, value_json is null.
+	Truncated []string `json:"truncated,omitempty" enum:"value,value_json,output"`
 	// Error is nil if the code raised nothing.
 	Error      *EvalError `json:"error"`
 	DurationUS int64      `json:"duration_us"`

@@ -105,7 +105,7 @@ func (b *branching) result() *api.BranchResult {
 	res := &api.BranchResult{Source: b.cell, CheckpointID: b.moment.at.CheckpointID, PauseUS: b.moment.at.PauseUS}
 	memory := b.measure()
 	for i, c := range b.children {
-		res.Children = append(res.Children, api.BranchChild{Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memory[i]})
+		res.Children = append(res.Children, api.BranchChild{Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memory[i], Sockets: c.r.outcome.Controls.Sockets})
 	}
 	return res
 }

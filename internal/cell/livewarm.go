@@ -9,6 +9,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -283,6 +284,8 @@ type answer struct {
 	ValueJSON json.RawMessage `json:"value_json"`
 	Output    string          `json:"output"`
 	Error     *api.EvalError  `json:"error"`
+	// Truncated names the fields that the process has cut.
+	Truncated []string `json:"truncated"`
 	// Problem is why the process could not answer.
 	Problem string `json:"problem"`
 }
@@ -321,7 +324,19 @@ func ask(ctx context.Context, cell string, child driver.Child, code string) (*ap
 	if err != nil {
 		return nil, noAnswer(cell, child, err)
 	}
-	return &api.EvalResult{Value: got.Value, ValueJSON: got.ValueJSON, Output: got.Output, Error: got.Error, DurationUS: since(begin)}, nil
+	return &api.EvalResult{
+		Value: got.Value, ValueJSON: got.ValueJSON, Output: got.Output, Truncated: got.truncated(), Error: got.Error, DurationUS: since(begin),
+	}, nil
+}
+
+// truncated returns the fields that the process says it has cut.
+func (a *answer) truncated() (fields []string) {
+	for _, field := range []string{"value", "value_json", "output"} {
+		if slices.Contains(a.Truncated, field) {
+			fields = append(fields, field)
+		}
+	}
+	return fields
 }
 
 // endWait is the time in which the end of a process that closed its line is known.

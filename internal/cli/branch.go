@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,6 +110,11 @@ func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest,
 			rows = append(rows, []string{quote.Line(c.Cell), micros(c.FirstAnswerUS), size(c.MemoryBytes)})
 		}
 		p.table(rows)
+		for _, c := range res.Children {
+			if c.Sockets != "" {
+				p.printf("sockets of %s: %s\n", quote.Line(c.Cell), quote.Line(c.Sockets))
+			}
+		}
 	})
 }
 
@@ -149,7 +156,15 @@ func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) e
 		if res.Value != nil {
 			p.printf("%s", visibleLines(*res.Value))
 		}
+		s.cutNote(res.Truncated)
 	})
+}
+
+// cutNote says on standard error which parts of an answer are not whole.
+func (s *session) cutNote(fields []string) {
+	if shown := slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "value_json" }); len(shown) > 0 {
+		fmt.Fprintf(s.streams.Err, "forkcell: not all of it is here: the %s was longer than 256 KiB; write it to a file of the cell instead\n", strings.Join(shown, " and the "))
+	}
 }
 
 // visibleLines returns the lines of a text of a cell for a terminal, the last one with

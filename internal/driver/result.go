@@ -82,6 +82,9 @@ type Controls struct {
 	Limits       string   `json:"limits"`
 	MountAPI     string   `json:"mount_api"`
 	Degraded     []string `json:"degraded"`
+	// Sockets says what became of the listening sockets and the connections of the cell
+	// that this one is a branch of, "" in another cell.
+	Sockets string `json:"sockets,omitempty"`
 }
 
 // Check is one line of what this host can enforce. Status is "works",

@@ -221,6 +221,9 @@ func (p *plan) identify() (g savedGuest, err error) {
 	return g, err
 }
 
+// restoredSockets says what the guest's kernel does with the sockets of a saved guest.
+const restoredSockets = "listening ones listen again, connections were reset"
+
 // Restore implements driver.Restorer.
 func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver.Cell, error) {
 	p, err := d.plan(s)
@@ -241,6 +244,7 @@ func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver
 		return nil, err
 	}
 	c := newCell(outer, p)
+	c.controls.Sockets = restoredSockets
 	c.follow(guest.LastID)
 	if err := c.wake(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())

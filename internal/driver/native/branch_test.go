@@ -442,11 +442,11 @@ serve()`))
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if said := strings.Join(c.Controls().Degraded, "\n"); !strings.Contains(said, "(1 listening, 2 connected)") {
+	if said := c.Controls().Sockets; said != "closed: 1 listening, 2 connected" {
 		t.Errorf("the controls say %q", said)
 	}
 	plain := newWarmTemplate(t, warmCommand("serve()")).branch(1)
-	if said := strings.Join(plain.Controls().Degraded, "\n"); strings.Contains(said, "listeners") {
+	if said := plain.Controls().Sockets; said != "the warm process had none" {
 		t.Errorf("the controls of a branch without sockets say %q", said)
 	}
 }

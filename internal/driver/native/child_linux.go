@@ -217,9 +217,7 @@ func (c *child) release(k *known, j *joined) error {
 	defer t.mu.RUnlock()
 	begin := time.Now()
 	c.controls.Degraded = append(c.controls.Degraded, copyControls)
-	if j.closed != (closedSockets{}) {
-		c.controls.Degraded = append(c.controls.Degraded, j.closed.String())
-	}
+	c.controls.Sockets = j.closed.String()
 	err := t.register(j.inside, copied{k, func(status unix.WaitStatus, natural bool) {
 		c.copied.Store(nil)
 		k.close()

@@ -38,7 +38,10 @@ type closedSockets struct {
 }
 
 func (c closedSockets) String() string {
-	return fmt.Sprintf("template: sockets of the warm process are closed in the copy (%d listening, %d connected)", c.Listeners, c.Connections)
+	if c == (closedSockets{}) {
+		return "the warm process had none"
+	}
+	return fmt.Sprintf("closed: %d listening, %d connected", c.Listeners, c.Connections)
 }
 
 // newLine takes over a descriptor.

@@ -119,6 +119,7 @@ export const grammarOf: ReadonlyMap<string, keyof typeof grammars> = new Map([
   ["state", "line"],
   ["status", "line"],
   ["token", "word"],
+  ["truncated", "word"],
   ["trusted", "word"],
   ["turns", "line"],
   ["upload", "id"],

@@ -122,6 +122,7 @@ FIELDS = {
     "state": "line",
     "status": "line",
     "token": "word",
+    "truncated": "word",
     "trusted": "word",
     "turns": "line",
     "upload": "id",

@@ -410,13 +410,16 @@ class _Output(io.RawIOBase):
 
     def __init__(self) -> None:
         self.kept = bytearray()
+        self.cut = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
         size = len(memoryview(data).cast("B"))
-        self.kept += bytes(data)[: _MAX_TEXT - len(self.kept)]
+        room = _MAX_TEXT - len(self.kept)
+        self.kept += bytes(data)[:room]
+        self.cut |= size > room
         return size
 
 
@@ -424,6 +427,7 @@ def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
     """Runs code, and returns the value of its last line if that is an expression."""
     global _evaluating
     answer: dict[str, Any] = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
+    truncated: list[str] = []
     output = _Output()
     stream = io.TextIOWrapper(cast(io.BytesIO, output), "utf-8", "backslashreplace", write_through=True)
     try:
@@ -431,8 +435,13 @@ def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
             value = _run(code, names)
         if value is not None:
-            answer["value"] = _first(repr(value))
-            answer["value_json"] = _as_json(value)
+            text = repr(value)
+            answer["value"] = _first(text)
+            if len(answer["value"]) < len(text):
+                truncated.append("value")
+            answer["value_json"], small = _as_json(value)
+            if not small:
+                truncated.append("value_json")
     except BaseException as error:
         # This runs code too: that of the error. So it can be interrupted.
         answer["error"] = {
@@ -442,7 +451,12 @@ def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
         }
     finally:
         _evaluating = False
-    answer["output"] = _first(output.kept.decode("utf-8", "replace"))
+    text = output.kept.decode("utf-8", "replace")
+    answer["output"] = _first(text)
+    if output.cut or len(answer["output"]) < len(text):
+        truncated.append("output")
+    if truncated:
+        answer["truncated"] = truncated
     return answer
 
 
@@ -472,10 +486,12 @@ def _run(code: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "<eval>", "eval"), names)
 
 
-def _as_json(value: Any) -> Any:
-    """Returns the value if JSON can hold it and it is not large, else None."""
+def _as_json(value: Any) -> tuple[Any, bool]:
+    """Returns the value if JSON can hold it and it is not large, else None, and whether
+    it is not too large."""
     try:
         json.dumps(value, allow_nan=False)
-        return value if len(_encode(value)) <= _MAX_TEXT else None
+        small = len(_encode(value)) <= _MAX_TEXT
+        return (value if small else None), small
     except (TypeError, ValueError, RecursionError):
-        return None
+        return None, True
