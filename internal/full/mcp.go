@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/caller"
@@ -52,7 +50,7 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 	client := s.BoundClient(bound)
 	defer client.Wait() // a run that the end interrupts still gets its receipt
 	session := mcp.Session{Client: client, Rights: mcp.Rights{Run: true, Decide: o.AllowDecide, Cell: o.Cell}}
-	err = mcp.NewCatalog(app.Version()).Server(session, nil).Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: writeCloser{out}})
+	err = mcp.NewCatalog(app.Version()).Server(session, nil).Run(ctx, mcp.Stdio(in, out))
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		err = nil
 	}
@@ -67,11 +65,6 @@ func policyOf(ctx context.Context, e *cell.Engine, name string) (*api.PolicyFile
 	}
 	return &api.PolicyFile{Name: api.Text("the policy of cell " + name), Text: res.Text}, nil
 }
-
-// writeCloser is a writer whose owner closes it.
-type writeCloser struct{ io.Writer }
-
-func (writeCloser) Close() error { return nil }
 
 // mountMCP serves the Model Context Protocol at /mcp. The sender of each request
 // decides what its tools may do.

@@ -62,5 +62,8 @@ func describeEval(r *api.EvalResult) string {
 	default:
 		parts = append(parts, "no value")
 	}
+	if len(r.Truncated) > 0 {
+		parts = append(parts, "not all of it is here: longer than 256 KiB: "+strings.Join(r.Truncated, ", "))
+	}
 	return strings.Join(parts, "\n")
 }
