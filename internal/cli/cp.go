@@ -20,8 +20,9 @@ func newCopy(s *session) *cobra.Command {
 
 One side is CELL:PATH. A PATH without a leading / is relative to the workspace. From
 a live cell, cp copies what it has now; from another cell, its head. If DST is a
-directory, the copy goes into it under its own name. A file replaces a file. A
-directory that exists is never merged (exit 4).
+directory, the copy goes into it under the name that you typed: "demo:a/b" as b, and
+"demo:." as demo. A path such as "." or "a/" must be a directory. A file replaces a file.
+A directory that exists is never merged (exit 4).
 
 Permission bits and modification times are kept. Owners, set-user-id bits and
 extended attributes are not. FIFOs, sockets and devices are left out.

@@ -31,17 +31,6 @@ func filesAt(cell, below string, params url.Values) string {
 // CopyOut copies from a cell to this machine. What comes is written as from a live
 // cell: beneath the destination, without owners and set-id bits.
 func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResult, error) {
-	status, err := e.Status(ctx, r.Cell)
-	if err != nil {
-		return nil, err
-	}
-	base := path.Base(path.Join(status.MountAt, r.Path))
-	if path.IsAbs(r.Path) {
-		base = path.Base(path.Clean(r.Path))
-	}
-	if base == "/" {
-		base = status.Name
-	}
 	host, err := e.output(r.Host)
 	if err != nil {
 		return nil, err
@@ -52,11 +41,11 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 		}
 		return nil, api.Refusef(api.CodeOverlap, "choose another directory", "%s is in the state directory", quote.Path(r.Host))
 	}
-	dir, name, err := carry.Place(host, base)
+	to, err := transfer.OpenCopyTarget(r, host)
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
+		return nil, err
 	}
-	defer dir.Close()
+	defer to.Close()
 	r.Path = path.Clean(r.Path)
 	resp, err := e.send(ctx, http.MethodGet, filesAt(r.Cell, "", url.Values{"path": {r.Path}}), typeCopy, nil)
 	if err != nil {
@@ -64,7 +53,7 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 	}
 	defer resp.Body.Close()
 	body := io.LimitReader(resp.Body, maxArchive)
-	t, lost, err := transfer.ReceiveCopy(ctx, body, r, dir, name)
+	t, lost, err := transfer.ReceiveCopy(ctx, body, r, to)
 	if err != nil {
 		return nil, err
 	}

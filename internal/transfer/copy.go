@@ -43,23 +43,16 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 	if err != nil {
 		return nil, err
 	}
-	req.Path = path.Clean(req.Path)
-	base := path.Base(path.Join(c.MountAt, req.Path))
-	if path.IsAbs(req.Path) {
-		base = path.Base(req.Path)
-	}
-	if base == "/" {
-		base = c.Name
-	}
 	host, err := e.Caller.AbsPath(req.Host)
 	if err != nil {
 		return nil, err
 	}
-	dir, name, err := carry.Place(host, base)
+	to, err := OpenCopyTarget(req, host)
 	if err != nil {
-		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), quote.Cause(err))
+		return nil, err
 	}
-	defer dir.Close()
+	defer to.Close()
+	req.Path = path.Clean(req.Path)
 	if err := e.outside(host); err != nil {
 		return nil, err
 	}
@@ -71,13 +64,13 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 		if c, err = e.FindCell(req.Cell); err != nil {
 			return nil, err
 		}
-		return e.copyState(ctx, c, req, dir, name)
+		return e.copyState(ctx, c, req, to)
 	}
 	client, err := e.live.DialLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
-	return copyLive(ctx, client, req, dir, name)
+	return copyLive(ctx, client, req, to)
 }
 
 // outside refuses to write into the home.
@@ -94,11 +87,11 @@ func (e *Exchange) outside(to string) error {
 }
 
 // copyLive receives the files that the program in the cell sends.
-func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
+func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, to *CopyTarget) (*api.CopyResult, error) {
 	var totals carry.Totals
 	var lost []string
 	warnings, err := client.CopyOut(ctx, req.Path, home.CellHome, func(r io.Reader) (err error) {
-		totals, lost, err = ReceiveCopy(ctx, r, req, dir, name)
+		totals, lost, err = ReceiveCopy(ctx, r, req, to)
 		return err
 	})
 	if err != nil {
@@ -107,22 +100,21 @@ func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest
 	return copyResult(req, false, totals, append(warnings, lost...)), nil
 }
 
-// ReceiveCopy writes the copy stream of a cell under a name in a directory of the host.
-// It returns a sentence for each kind of attribute that was dropped.
-func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx.Dir, name string) (carry.Totals, []string, error) {
+// ReceiveCopy writes the copy stream of a cell to its target. It returns a sentence for each kind of attribute that was dropped.
+func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget) (carry.Totals, []string, error) {
 	lost := newHostExport(false)
-	totals, err := receiveCopy(ctx, r, req, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+	totals, err := receiveCopy(ctx, r, req, to, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
 	return totals, lost.notes(), err
 }
 
 // receiveCopy receives a copy. A copy with control files is refused, and names them.
-func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx.Dir, name string, received func(carry.Entry)) (carry.Totals, error) {
-	gate, err := home.Gate(dir.Path(), req.AllowControl)
+func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget, received func(carry.Entry)) (carry.Totals, error) {
+	gate, err := home.Gate(to.dir.Path(), req.AllowControl)
 	if err != nil {
 		return carry.Totals{}, err
 	}
-	s := &copyScreen{gate: gate, name: name, received: received}
-	totals, err := carry.Receive(ctx, r, dir, name, carry.Screen{Entry: s.entry, Whole: s.whole})
+	s := &copyScreen{gate: gate, to: to, path: req.Path, received: received}
+	totals, err := carry.Receive(ctx, r, to.dir, to.name, carry.Screen{Entry: s.entry, Whole: s.whole})
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return totals, refused
 	}
@@ -135,8 +127,10 @@ func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx
 // copyScreen holds back the control files of a copy.
 type copyScreen struct {
 	gate     *outgoing.Gate
-	name     string
+	to       *CopyTarget
+	path     string // in the cell
 	received func(carry.Entry)
+	notDir   bool // the copy is none, and must be one
 	held     []api.Obstacle
 	more     int
 }
@@ -148,12 +142,17 @@ func (s *copyScreen) entry(e carry.Entry) bool {
 	if s.received != nil {
 		s.received(e)
 	}
-	if e.Type.IsDir() {
+	isDir := e.Type.IsDir()
+	if e.Path != "" && isDir {
 		return true // by itself it makes nothing run
 	}
-	at := path.Join(s.name, e.Path)
-	what, held := s.gate.Control(at, false)
-	if !held || s.gate.Allows(at, false) || e.Path != "" && s.gate.Allows(e.Path, false) {
+	if s.to.isDir && e.Path == "" && !isDir {
+		s.notDir = true
+		return false
+	}
+	at := path.Join(s.to.name, e.Path)
+	what, held := s.gate.Control(at, isDir)
+	if !held || s.gate.Allows(at, isDir) || e.Path != "" && s.gate.Allows(e.Path, false) {
 		return true
 	}
 	if len(s.held) == maxHeld {
@@ -165,6 +164,9 @@ func (s *copyScreen) entry(e carry.Entry) bool {
 }
 
 func (s *copyScreen) whole(*fsx.Dir, string) error {
+	if s.notDir {
+		return api.Refusef(api.CodeCopy, "give the path of the file", "%s is not a directory", quote.Path(s.path))
+	}
 	err := home.HeldBack("control file", s.held, "copy the other paths one by one")
 	if refused, ok := errors.AsType[*api.Error](err); ok && s.more > 0 {
 		refused.Details = append(refused.Details, fmt.Sprintf("and %d more", s.more))

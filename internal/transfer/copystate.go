@@ -20,7 +20,7 @@ import (
 )
 
 // copyState copies out of a cell's head.
-func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
+func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, to *CopyTarget) (*api.CopyResult, error) {
 	var head store.Checkpoint
 	err := e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
@@ -33,14 +33,14 @@ func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequ
 	if err := s.find(req.Path); err != nil {
 		return nil, err
 	}
-	from, to := io.Pipe()
+	from, into := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		err := s.send(to)
-		_ = to.CloseWithError(err)
+		err := s.send(into)
+		_ = into.CloseWithError(err)
 		sent <- err
 	}()
-	t, err := receiveCopy(ctx, from, req, dir, name, nil)
+	t, err := receiveCopy(ctx, from, req, to, nil)
 	_ = from.CloseWithError(io.ErrClosedPipe)
 	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) {
 		return nil, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(req.Path))
