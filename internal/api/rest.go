@@ -21,7 +21,7 @@ type CreateCell struct {
 	Backend    string   `json:"backend,omitempty" enum:"overlay,clone,delta" doc:"How states are kept. Without it, the best one for the host."`
 	Runtime    string   `json:"runtime,omitempty" enum:"native,gvisor" doc:"What runs the commands."`
 	Policy     string   `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset."`
-	Exclude    []string `json:"exclude,omitempty" doc:"Patterns of files to leave out, besides the secret rules."`
+	Exclude    []string `json:"exclude,omitempty" operator:"adds" doc:"Patterns of files to leave out, besides the secret rules. From the operator, !PATTERN takes a rule back."`
 	MountAt    string   `json:"mount_at,omitempty" doc:"Path of the workspace in the cell."`
 	Sole       bool     `json:"sole,omitempty" doc:"Refuse a directory of the host that a cell was made from already. For callers who see all cells."`
 	CellSettings

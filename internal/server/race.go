@@ -36,15 +36,14 @@ func (s *Server) addRace() {
 		"application/json": {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},
 		eventsType:         eventMedia("attempt", "judged", "result", "problem"),
 	}}}
-	huma.Register(s.api, op, func(ctx context.Context, in *raceInput) (*huma.StreamResponse, error) {
-		c := callOf(ctx)
+	register(s, op, func(ctx context.Context, c *call, in *raceInput) (*huma.StreamResponse, error) {
 		req, engine, err := s.raceRequest(ctx, c, in)
 		if err != nil {
-			return nil, s.problemOf(c, err)
+			return nil, err
 		}
 		release, err := s.acquire(ctx, c, shareQuota(c, &req))
 		if err != nil {
-			return nil, s.problemOf(c, err)
+			return nil, err
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			defer release()

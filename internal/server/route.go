@@ -75,8 +75,16 @@ func handle[I, T any](s *Server, r route, do func(context.Context, *call, *I) (*
 
 // handleRaw adds a route that sets the whole answer, headers included.
 func handleRaw[I, O any](s *Server, r route, do func(context.Context, *call, *I) (*O, error)) {
-	huma.Register(s.api, r.operation(), func(ctx context.Context, in *I) (*O, error) {
+	register(s, r.operation(), do)
+}
+
+// register adds an operation. Every route is added by it.
+func register[I, O any](s *Server, op huma.Operation, do func(context.Context, *call, *I) (*O, error)) {
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callOf(ctx)
+		if err := c.allowOperatorFields(ctx, in); err != nil {
+			return nil, s.problemOf(c, err)
+		}
 		out, err := do(ctx, c, in)
 		if err != nil {
 			return nil, s.problemOf(c, err)

@@ -165,11 +165,10 @@ func (s *Server) addRunCommand() {
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.RunStarted](registry)}},
 		},
 	}
-	huma.Register(s.api, op, func(ctx context.Context, in *startRunInput) (*huma.StreamResponse, error) {
-		c := callOf(ctx)
+	register(s, op, func(ctx context.Context, c *call, in *startRunInput) (*huma.StreamResponse, error) {
 		job, err := s.newRun(ctx, c, in)
 		if err != nil {
-			return nil, s.problemOf(c, err)
+			return nil, err
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			_, w := humago.Unwrap(hctx)

@@ -98,6 +98,9 @@ func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn
 	if len(body.Command) == 0 || body.Stdin != "" || body.StdinBase64 != nil {
 		return nil, api.Usagef("send the command, and its input in frames", "malformed run")
 	}
+	if err := x.allowOperatorFields(ctx, body); err != nil {
+		return nil, err
+	}
 	if err := checkArgs(body.Command); err != nil {
 		return nil, err
 	}

@@ -76,10 +76,10 @@ func handleExchange[I any](s *Server, r route, responses map[string]*huma.Respon
 
 // registerExchange adds an operation whose route writes the answer itself.
 func registerExchange[I any](s *Server, op huma.Operation, do func(context.Context, *exchange, *I)) {
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
+	register(s, op, func(ctx context.Context, c *call, in *I) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			request, w := humago.Unwrap(hctx)
-			do(ctx, &exchange{call: callOf(ctx), server: s, w: w, r: request}, in)
+			do(ctx, &exchange{call: c, server: s, w: w, r: request}, in)
 		}}, nil
 	})
 }

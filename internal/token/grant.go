@@ -30,5 +30,11 @@ func (g Grant) Allows(s Scope) bool {
 // SeesCell reports whether the token may see and name a cell.
 func (g Grant) SeesCell(name string) bool { return strings.HasPrefix(name, g.Cells) }
 
+// IsOperator reports whether the token stands for the operator: it has the scope admin, and
+// bounds neither the cells, nor the policies, nor what is used.
+func (g Grant) IsOperator() bool {
+	return g.Allows(Admin) && g.Cells == "" && g.Ceiling == nil && g.Quota == (api.Quota{})
+}
+
 // MayUse reports whether requests may use a credential of the operator's file.
 func (g Grant) MayUse(credential string) bool { return slices.Contains(g.Credentials, credential) }

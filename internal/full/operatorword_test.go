@@ -1,0 +1,236 @@
+package full_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// wordSchema is the part of a schema that says what a field takes, and whether its value is
+// the operator's word.
+type wordSchema struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Enum       []any
+	Items      *wordSchema
+	Required   []string
+	Properties map[string]*wordSchema
+	Rule       string `json:"x-operator"`
+}
+
+// wordField is a field of a request that has the operator's word.
+type wordField struct{ method, path, field, rule string }
+
+// wordBook finds these fields in the description of the API.
+type wordBook struct {
+	Paths map[string]map[string]struct {
+		Body struct {
+			Content map[string]struct{ Schema *wordSchema }
+		} `json:"requestBody"`
+	}
+	Components struct{ Schemas map[string]*wordSchema }
+}
+
+func (b *wordBook) resolve(s *wordSchema) *wordSchema {
+	if s == nil || s.Ref == "" {
+		return s
+	}
+	return b.Components.Schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]]
+}
+
+// fields returns the fields of all bodies. Those of documents inside of a body are not
+// looked for: TestOperatorFieldsAreAtTheTop says that there are none.
+func (b *wordBook) fields() (list []wordField) {
+	for path, methods := range b.Paths {
+		for method, op := range methods {
+			schema := b.resolve(op.Body.Content["application/json"].Schema)
+			if schema == nil {
+				continue
+			}
+			for name, p := range schema.Properties {
+				if p.Rule != "" {
+					list = append(list, wordField{method, path, name, p.Rule})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// body returns a body with the fields that an operation needs, and one more.
+func (b *wordBook) body(f wordField, value any) map[string]any {
+	schema := b.resolve(b.Paths[f.path][f.method].Body.Content["application/json"].Schema)
+	body := map[string]any{}
+	for _, name := range schema.Required {
+		p := b.resolve(schema.Properties[name])
+		switch {
+		case name == "cell":
+			body[name] = "a-one"
+		case p.Type == "array":
+			body[name] = []string{"true"}
+		case p.Type == "integer":
+			body[name] = 1
+		default:
+			body[name] = "a-new"
+		}
+	}
+	if strings.HasSuffix(f.path, "/cells") {
+		body["source"] = map[string]any{"empty": true}
+	}
+	body[f.field] = value
+	return body
+}
+
+// wordValues are values that only the operator may send, by rule.
+var wordValues = map[string]any{
+	"adds": []string{"a", "!.env"},
+}
+
+// path returns the path of a request for the cell a-one.
+func (f wordField) at() string { return inBraces.ReplaceAllString(f.path, "a-one") }
+
+// readWords reads the description of the API.
+func readWords(d *daemon) *wordBook {
+	d.Helper()
+	var b wordBook
+	d.want(200, &b, "GET", "/openapi.json", nil)
+	return &b
+}
+
+const narrowPolicy = "version: 1\nfilesystem_policy: { read_only: [/usr, /etc] }\n"
+
+// boundedCallers are all kinds of callers over the network that are not the operator.
+func boundedCallers(d *daemon) map[string]*daemon {
+	return map[string]*daemon{
+		"run and decide":    d.token(api.TokenBody{Name: "decider", Scopes: []string{"run", "decide"}}),
+		"admin with cells":  d.token(api.TokenBody{Name: "admin-cells", Scopes: []string{"admin"}, Cells: "a-"}),
+		"admin with policy": d.token(api.TokenBody{Name: "admin-policy", Scopes: []string{"admin"}, Policy: narrowPolicy}),
+		"admin with quota":  d.token(api.TokenBody{Name: "admin-quota", Scopes: []string{"admin"}, Quota: &api.Quota{Runs: 100}}),
+	}
+}
+
+// TestOperatorFields sends every field that has the operator's word, in every request, as
+// every caller who is not the operator. The field is named and refused. The operator is not
+// refused.
+func TestOperatorFields(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("a-one")
+	words := readWords(d)
+	fields := words.fields()
+	if len(fields) == 0 {
+		t.Fatal("the API has no field of the operator")
+	}
+	callers := boundedCallers(d)
+	operators := map[string]*daemon{"socket": d, "admin": d.token(api.TokenBody{Name: "admin", Scopes: []string{"admin"}})}
+	for _, f := range fields {
+		value, ok := wordValues[f.rule]
+		if !ok {
+			t.Errorf("%+v: no value for the rule", f)
+			continue
+		}
+		body := words.body(f, value)
+		for who, c := range callers {
+			var p api.Problem
+			r := c.send(strings.ToUpper(f.method), f.at(), body)
+			if err := json.Unmarshal(r.body, &p); err != nil || r.status != http.StatusForbidden || p.Code != api.CodeForbidden || !strings.Contains(p.Detail, f.field) {
+				t.Errorf("%s: %s %s with %s: %d %s", who, f.method, f.path, f.field, r.status, r.body)
+			}
+		}
+		body["name"] = "a-new"
+		for who, c := range operators {
+			if r := c.send(strings.ToUpper(f.method), f.at(), body); r.status == http.StatusForbidden {
+				t.Errorf("%s: %s %s with %s: %d %s", who, f.method, f.path, f.field, r.status, r.body)
+			}
+			d.send("DELETE", "/v1/cells/a-new?force=true", nil)
+		}
+	}
+}
+
+// TestOperatorFieldsAreAtTheTop: the fields are in bodies, where the test above sends them.
+func TestOperatorFieldsAreAtTheTop(t *testing.T) {
+	t.Parallel()
+	words := readWords(newDaemon(t))
+	top := map[*wordSchema]bool{}
+	for _, methods := range words.Paths {
+		for _, op := range methods {
+			if s := words.resolve(op.Body.Content["application/json"].Schema); s != nil {
+				top[s] = true
+			}
+		}
+	}
+	for name, s := range words.Components.Schemas {
+		for field, p := range s.Properties {
+			if p.Rule != "" && !top[s] {
+				t.Errorf("%s.%s is in no body", name, field)
+			}
+		}
+	}
+}
+
+// TestMCPOperatorFields: the tools have no field of the operator, but those that can only
+// narrow, and these do.
+func TestMCPOperatorFields(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	words := readWords(d)
+	rules := map[string]string{}
+	for _, f := range words.fields() {
+		rules[f.field] = f.rule
+	}
+	stdio := newStdio(t, narrowPolicy).model
+	models := map[string]*model{"stdio": stdio}
+	for who, c := range boundedCallers(d) {
+		models[who] = c.connect(nil)
+	}
+	for who, m := range models {
+		for name, tool := range m.tools() {
+			schema, ok := tool.InputSchema.(map[string]any)
+			if !ok {
+				t.Fatalf("%s: %T", name, tool.InputSchema)
+			}
+			properties, _ := schema["properties"].(map[string]any)
+			for _, field := range slices.Sorted(maps.Keys(properties)) {
+				if rule := rules[field]; rule != "" && rule != "adds" {
+					t.Errorf("%s: %s has the field %s", who, name, field)
+				}
+			}
+		}
+		m.fails(api.CodeForbidden, "cell_create", map[string]any{"name": "demo-x", "source": map[string]any{"empty": true}, "exclude": []string{"!.env"}})
+	}
+}
+
+// TestExcludeOnlyAdds: a token cannot switch off a secret rule for a directory of the host.
+func TestExcludeOnlyAdds(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.write(".env", "SECRET=1\n")
+	d.write("!x", "a name\n")
+	d.start(api.ServeOptions{Listen: []string{"unix:" + filepath.Join(d.home, full.SocketName), "127.0.0.1:0"}, AllowSource: []string{d.source}})
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	source := &api.Source{Path: d.source}
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells", api.CreateCell{Name: "taken", Source: source, Exclude: []string{"!.env"}})
+	var made api.InitResult
+	runner.want(201, &made, "POST", "/v1/cells", api.CreateCell{Name: "more", Source: source, Exclude: []string{"hello.txt", `\!x`}})
+	if made.Files != 0 {
+		t.Errorf("%+v", made)
+	}
+	d.want(201, &made, "POST", "/v1/cells", api.CreateCell{Name: "whole", Source: source, Exclude: []string{"!.env"}})
+	if made.Files != 3 {
+		t.Errorf("the operator: %+v", made)
+	}
+	if _, err := os.Stat(filepath.Join(d.source, ".env")); err != nil {
+		t.Error(err)
+	}
+}
