@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // run executes the command. It always returns with no process of the cell left.
@@ -37,8 +39,8 @@ func (r *run) run(ctx context.Context, stdio Stdio) {
 	r.timings.StartUS = outcome.StartTook.Microseconds()
 	r.timings.CommandUS = outcome.CommandTook.Microseconds()
 	r.classify(err, signal, ctx.Err() != nil)
-	if full() {
-		r.diskFull()
+	if why := full(); why != "" {
+		r.diskFull(why)
 	}
 	r.explainLimits()
 	r.closeJournal()
@@ -203,38 +205,74 @@ func diskRests(limit int64) (interval time.Duration, times int) {
 	return interval, 10
 }
 
-// watchDisk ends the run when it has added more than its policy allows. It checks
+// watchDisk ends the run when it has added more than its policy allows, or when the
+// disk of the home has few inodes left. It checks
 // at intervals, so the run may add more before it ends: the usual file systems have
-// no limit for one directory. The returned context ends with the run; full reports
-// whether the limit ended it.
-func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func() bool) {
-	limit := r.policy.Limits.Disk
-	if limit == 0 {
-		return ctx, func() bool { return false }
-	}
-	before, err := r.work.Usage(ctx)
-	if err != nil {
-		r.notes = append(r.notes, "limit disk: "+err.Error())
-	}
+// no limit for one directory. The returned context ends with the run; full returns
+// the reason why the run was ended, or "".
+func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func() string) {
 	watched, cancel := context.WithCancel(ctx)
+	reasons := make(chan string, 2)
+	var all sync.WaitGroup
+	watch := func(f func(context.Context) string) {
+		all.Go(func() {
+			if why := f(watched); why != "" {
+				reasons <- why
+				cancel()
+			}
+		})
+	}
+	watch(r.lastInodes)
 	var lost error
-	met := make(chan bool, 1)
-	// The times of files are up to a tick late.
-	const tick = 10 * time.Millisecond
-	since := time.Now().Add(-2 * tick)
-	go func() {
-		var over bool
-		over, lost = r.overDisk(watched, before+limit, since)
-		met <- over
+	if limit := r.policy.Limits.Disk; limit > 0 {
+		before, err := r.work.Usage(ctx)
+		if err != nil {
+			r.notes = append(r.notes, "limit disk: "+err.Error())
+		}
+		// The times of files are up to a tick late.
+		const tick = 10 * time.Millisecond
+		since := time.Now().Add(-2 * tick)
+		watch(func(ctx context.Context) string {
+			var over bool
+			if over, lost = r.overDisk(ctx, before+limit, since); !over {
+				return ""
+			}
+			return fmt.Sprintf("the run added more than its limit of %d bytes to the disk", limit)
+		})
+	}
+	return watched, func() string {
 		cancel()
-	}()
-	return watched, func() bool {
-		cancel()
-		over := <-met
+		all.Wait()
 		if lost != nil {
 			r.notes = append(r.notes, "limit disk: "+lost.Error())
 		}
-		return over
+		select {
+		case why := <-reasons:
+			return why
+		default:
+			return ""
+		}
+	}
+}
+
+// inodesRest is the time between two looks at the number of free inodes.
+const inodesRest = 250 * time.Millisecond
+
+// lastInodes returns the reason to end the run when the disk of the home has few inodes
+// left: empty files take no space, and without inodes no other run could go on.
+func (r *run) lastInodes(ctx context.Context) string {
+	ticks := time.NewTicker(inodesRest)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-ticks.C:
+		}
+		if err := r.e.Store.RefuseFewInodes(); errors.Is(err, store.ErrFull) {
+			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
+			return "the disk of the state directory is full: " + err.Error()
+		}
 	}
 }
 
@@ -278,11 +316,11 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	return named + held, err
 }
 
-// diskFull records in the outcome that the limit ended the command. The start may have
+// diskFull records in the outcome that the disk ended the command. The start may have
 // been cancelled by it: a command can fill the disk before its start is reported.
-func (r *run) diskFull() {
+func (r *run) diskFull(why string) {
 	r.startError = nil
 	const sig = int(syscall.SIGKILL)
 	r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = killed, 128+sig, sig
-	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))
+	r.fail(why)
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
@@ -17,10 +18,24 @@ func onSmallDisk(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	dir := t.TempDir()
-	at := disktest.Mount(t, dir)
-	if at == "" {
-		return
+	if at := disktest.Mount(t, dir); at != "" {
+		testAt(t, dir, at, test)
 	}
+}
+
+// onFewInodes runs a test with a file system for the home of its world that has room for
+// so many files.
+func onFewInodes(t *testing.T, inodes int, test func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	dir := t.TempDir()
+	if at := disktest.MountFewInodes(t, dir, inodes); at != "" {
+		testAt(t, dir, at, test)
+	}
+}
+
+func testAt(t *testing.T, dir, at string, test func(w *world)) {
+	t.Helper()
 	w := &world{T: t, ctx: t.Context(), home: filepath.Join(at, "home"), source: filepath.Join(dir, "src")}
 	w.write("hello.txt", "hello\n")
 	w.open()
@@ -114,4 +129,34 @@ func (w *world) evidenceGap() {
 		w.Errorf("the receipt has %q", res.Degraded)
 	}
 	w.sound("demo")
+}
+
+// TestFullInodesHaveAWayOut: a command makes empty files until there is no inode left. It
+// is stopped, its work is recorded, and removing the cell frees the inodes.
+func TestFullInodesHaveAWayOut(t *testing.T) {
+	onFewInodes(t, 3000, (*world).fullInodesHaveAWayOut)
+}
+
+func (w *world) fullInodesHaveAWayOut() {
+	w.init("demo", "overlay")
+	w.init("other", "overlay")
+	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "i=0; while i=$((i+1)); do (: > f$i) 2> /dev/null; done"}, RunOptions: api.RunOptions{Timeout: time.Minute}}, cell.Stdio{})
+	w.ok(err)
+	if res.Outcome != "killed" || !strings.Contains(res.Error, "inodes") {
+		w.Errorf("the run that uses up the inodes: %+v", res)
+	}
+	disktest.FillInodes(w, filepath.Dir(w.home))
+	_, _, err = app.Open(w.home, app.Run, tester())
+	if err == nil || !strings.Contains(err.Error(), "inodes") || !strings.Contains(hintOf(err), "rm --force") {
+		w.Errorf("run without an inode: %v; %s", err, hintOf(err))
+	}
+	w.open() // another process, which gives the reserve back
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
+	w.ok(err)
+	w.ok(w.e.Remove(w.ctx, "demo", true))
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
+	w.ok(err)
+	w.open()
+	w.sh("other", "echo on > hello.txt")
+	w.sound("other")
 }

@@ -251,7 +251,7 @@ func (l *liveRun) live(ctx context.Context) {
 }
 
 // note records how the cell ended.
-func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() bool) {
+func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() string) {
 	r := l.r
 	if r.rec.Pause != nil {
 		why = supervise.Ending{Cause: supervise.Suspended} // whatever else happened then
@@ -266,8 +266,8 @@ func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() 
 	r.rec.FinishedAt, r.rec.CPUMicros = r.e.Now().UTC(), max(0, ended.Usage.CPUMicros)
 	r.timings.CommandUS = since(l.began)
 	r.classifyEnding(why)
-	if full() {
-		r.diskFull()
+	if why := full(); why != "" {
+		r.diskFull(why)
 	}
 	r.explainLimits()
 	r.closeJournal()

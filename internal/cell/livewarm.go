@@ -173,7 +173,7 @@ func (l *liveRun) checkReady(when string) error {
 // endCold ends a cell that did not become warm, and records its run.
 func (l *liveRun) endCold(ctx context.Context, why error) error {
 	ctx = context.WithoutCancel(ctx)
-	l.note(supervise.Ending{Cause: supervise.NotWarm, Err: why}, l.host.End(0), func() bool { return false })
+	l.note(supervise.Ending{Cause: supervise.NotWarm, Err: why}, l.host.End(0), func() string { return "" })
 	l.host.Close()
 	return l.conclude(ctx)
 }

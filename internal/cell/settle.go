@@ -157,6 +157,9 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 			r.fail("its directory is gone; the run's changes there are lost")
 			return nil
 		}
+		if dropped, err := r.dropToMakeRoom(); dropped || err != nil {
+			return err
+		}
 		err := r.seal(ctx)
 		if err != nil && r.abandon && ctx.Err() == nil {
 			r.giveUp(err)
@@ -172,6 +175,23 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	var err error
 	r.found, err = r.drift(ctx, r.after)
 	return err
+}
+
+// dropToMakeRoom drops the work of a run whose cell is being removed by force, if the disk
+// is full: to keep it would take more space than there is.
+func (r *run) dropToMakeRoom() (dropped bool, err error) {
+	if !r.abandon || r.work == nil {
+		return false, nil
+	}
+	if full, err := r.e.Store.NeedsReserve(); err != nil || !full {
+		return false, err
+	}
+	if err := errors.Join(r.relockHome(), r.work.Discard()); err != nil {
+		return false, err
+	}
+	r.work = nil
+	r.giveUp(errors.New("the disk of the state directory is full"))
+	return true, nil
 }
 
 // giveUp ends a run whose cell is being removed: files that cannot be sealed must

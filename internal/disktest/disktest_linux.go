@@ -4,6 +4,7 @@ package disktest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,17 @@ const place = "FORKCELL_TEST_DISK"
 // caller has nothing left to do.
 func Mount(t *testing.T, dir string) string {
 	t.Helper()
+	return mount(t, dir, "size=96m")
+}
+
+// MountFewInodes is Mount for a file system with room for so many files.
+func MountFewInodes(t *testing.T, dir string, inodes int) string {
+	t.Helper()
+	return mount(t, dir, fmt.Sprintf("size=96m,nr_inodes=%d", inodes))
+}
+
+func mount(t *testing.T, dir, options string) string {
+	t.Helper()
 	if at := os.Getenv(place); at != "" {
 		return at
 	}
@@ -31,10 +43,10 @@ func Mount(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 {
-		runAgain(t, at)
+		runAgain(t, at, options)
 		return ""
 	}
-	if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=96m"); err != nil {
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -46,9 +58,9 @@ func Mount(t *testing.T, dir string) string {
 }
 
 // runAgain runs the present test in a process that has a small file system.
-func runAgain(t *testing.T, at string) {
+func runAgain(t *testing.T, at, options string) {
 	t.Helper()
-	const script = `mount -t tmpfs -o size=96m,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
+	script := `mount -t tmpfs -o ` + options + `,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -85,4 +97,33 @@ func Fill(t testing.TB, dir string) (remove func()) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// FillInodes leaves no room for another file on the file system of a directory, until
+// the returned function is called.
+func FillInodes(t testing.TB, dir string) (remove func()) {
+	t.Helper()
+	at := filepath.Join(dir, "files")
+	if err := os.Mkdir(at, 0o700); err != nil && !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	const most = 100_000 // a file system without a limit is not filled
+	for i := range most {
+		f, err := os.Create(filepath.Join(at, fmt.Sprint(i)))
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOENT) {
+			return func() {
+				if err := os.RemoveAll(at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("%s has room for more than %d files", dir, most)
+	return nil
 }

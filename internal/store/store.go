@@ -110,7 +110,7 @@ func (s *Store) prepare(mode Mode) error {
 	if err := s.loadHome(mode); err != nil {
 		return err
 	}
-	if err := s.room(mode); err != nil {
+	if err := s.prepareRoom(mode); err != nil {
 		return err
 	}
 	if mode == Rescue || mode == Visit {
@@ -120,9 +120,9 @@ func (s *Store) prepare(mode Mode) error {
 	return s.OpenDatabase()
 }
 
-// room checks and prepares disk space before anything is written. Reading verbs
+// prepareRoom checks and prepares disk space before anything is written. Reading verbs
 // need none.
-func (s *Store) room(mode Mode) error {
+func (s *Store) prepareRoom(mode Mode) error {
 	switch mode {
 	case Read, Visit:
 		return nil

@@ -104,7 +104,7 @@ func (o *objects) write(ctx context.Context, src io.Reader, size int64, like *tr
 	if err := o.dir.Rename(temp, o.dir, path, 0); err != nil {
 		return digest, n, err
 	}
-	o.written.Add(info.Blocks * blockSize)
+	o.written.Add(spaceOf(info))
 	return digest, n, nil
 }
 

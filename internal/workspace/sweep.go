@@ -283,7 +283,7 @@ func (sw *sweeper) removeObject(rel string) error {
 		return err
 	}
 	sw.report.Objects++
-	sw.report.Bytes += info.Blocks * blockSize
+	sw.report.Bytes += spaceOf(info)
 	if sw.dry {
 		return nil
 	}

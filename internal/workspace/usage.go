@@ -31,10 +31,18 @@ func (deltaBackend) liveUsage(ctx context.Context, c Cell) (int64, error) {
 	return diskUsage(ctx, live)
 }
 
-// blockSize is the unit of Info.Blocks.
-const blockSize = 512
+const (
+	// blockSize is the unit of Info.Blocks.
+	blockSize = 512
+	// inodeSize is the least that any entry counts: a file system that has no inodes
+	// left is as full as one without space.
+	inodeSize = 4096
+)
 
-// diskUsage adds up the blocks of everything below a directory, files with several
+// spaceOf returns the disk space of one entry.
+func spaceOf(info fsx.Info) int64 { return max(info.Blocks*blockSize, inodeSize) }
+
+// diskUsage adds up the space of everything below a directory, files with several
 // names once. Files that disappear meanwhile or cannot be read do not count.
 func diskUsage(ctx context.Context, d *fsx.Dir) (total int64, err error) {
 	linked := map[inode]struct{}{}
@@ -47,7 +55,7 @@ func diskUsage(ctx context.Context, d *fsx.Dir) (total int64, err error) {
 				}
 				linked[key] = struct{}{}
 			}
-			total += at.Info.Blocks * blockSize
+			total += spaceOf(at.Info)
 			return true, nil
 		},
 		Gone: func(err error) bool { return ignoreGone(err) == nil },
@@ -61,7 +69,7 @@ func usageOf(ctx context.Context, d *fsx.Dir, rel string) (int64, error) {
 	if err != nil {
 		return 0, ignoreGone(err)
 	}
-	own := info.Blocks * blockSize
+	own := spaceOf(info)
 	if !info.IsDir() {
 		return own, nil
 	}
