@@ -85,6 +85,8 @@ type ForkRequest struct {
 	Name       string `json:"name,omitempty"`
 	Checkpoint string `json:"checkpoint,omitempty"`
 	N          int    `json:"n,omitempty"` // 0 = one cell called Name; N > 0 = Name-1 ... Name-N
+	// NewHome gives the new cells an empty home in place of that of the forked state.
+	NewHome bool `json:"-"`
 	// Settings are those of the new cells. They inherit the labels of the forked cell,
 	// and no time limit.
 	Settings

@@ -82,8 +82,11 @@ type SessionPlan struct {
 	// MissingCredentials are keys of the adapter, if none of them is configured.
 	MissingCredentials []string `json:"missing_credentials"`
 	Reasons            []string `json:"assurance_reasons"`
-	PolicyHash         string   `json:"policy_hash"`
-	Notes              []string `json:"notes"`
+	// KeptHome reports that the session begins with the home of the cell, which earlier
+	// commands have written.
+	KeptHome   bool     `json:"kept_home,omitempty"`
+	PolicyHash string   `json:"policy_hash"`
+	Notes      []string `json:"notes"`
 	// SSHNotes say what keeps the session from logging in to hosts.
 	SSHNotes []string `json:"ssh_notes,omitempty"`
 	// Packages says what the session can install of the system; "" in modes that are

@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // maxForks is the largest number of cells that one fork command makes.
@@ -36,6 +37,11 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 		return nil, err
 	}
 	defer f.lock.Unlock()
+	if req.NewHome {
+		if err := e.emptyHome(ctx, &f); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.makeForks(ctx, f, e.forkCells(f.from, f.at, names), func(*store.Tx) error { return nil }); err != nil {
 		return nil, err
 	}
@@ -49,11 +55,12 @@ type forking struct {
 	from     store.Cell
 	at       store.Checkpoint
 	settings api.Settings
-	pauseUS  int64       // of a live cell
-	lock     *store.Lock // of the home; the caller releases it
-	race     string      // id of the race that forks, if any
-	expect   *int64      // the revision that the cell must have when it is forked; nil is any
-	captured bool        // the state was captured for this, which changed the revision
+	pauseUS  int64             // of a live cell
+	lock     *store.Lock       // of the home; the caller releases it
+	race     string            // id of the race that forks, if any
+	expect   *int64            // the revision that the cell must have when it is forked; nil is any
+	captured bool              // the state was captured for this, which changed the revision
+	newHome  *workspace.Sealed // the state with an empty home; nil to keep the home
 }
 
 // stateToFork finds the state that a request means, of a cell that has a revision; nil is
@@ -222,6 +229,11 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 		}
 		if err := e.Evidence.Change(tx, c, at, receipt.OpFork, raceDetail(f.race)); err != nil {
 			return err
+		}
+		if f.newHome != nil {
+			if err := e.leaveHome(tx, f, c); err != nil {
+				return err
+			}
 		}
 	}
 	if f.race != "" {

@@ -70,6 +70,7 @@ type agentOptions struct {
 	acks            map[string]*string
 	terminal        terminalFlags
 	dryRun          bool
+	keepHome        bool
 }
 
 func (o *agentOptions) addFlags(cmd *cobra.Command) {
@@ -77,6 +78,7 @@ func (o *agentOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.workspace, "workspace", "", "work on the repository `DIR` instead of the working directory")
 	f.StringVar(&o.name, "name", "", "`NAME` of the session (default: the cell's name and the agent's)")
 	f.BoolVar(&o.nonGit, "allow-nongit", false, "admit a directory that is no git repository")
+	f.BoolVar(&o.keepHome, "keep-home", false, "begin with the home that earlier commands of the cell have written")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be decided, and start nothing")
 	o.addStart(cmd)
 }
@@ -184,7 +186,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	r.options.Network.Unrestricted = o.unrestricted
 	p, err := operatorHost().Prepare(agentsession.Wish{
 		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
-		Turns: o.turns, Injection: o.injection, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
+		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
 	})
 	if err != nil {
 		return err
@@ -244,7 +246,7 @@ func (r *agentRun) start() error {
 
 func (r *agentRun) order() agentsession.Order {
 	return agentsession.Order{
-		Plan: r.plan, Name: r.opts.name, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
+		Plan: r.plan, Name: r.opts.name, KeepHome: r.opts.keepHome, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
 	}
 }
 

@@ -36,8 +36,12 @@ func printSessionPlan(out *page, p *api.SessionPlan) {
 			masked += ", among them " + strings.Join(p.Masked, ", ")
 		}
 	}
+	home := ""
+	if p.KeptHome {
+		home = "that of the cell, with everything that its earlier commands wrote there"
+	}
 	out.pairs(
-		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
+		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "home", home, "reaches", reaches(p.Terms),
 		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Limits, p.OptionalLimits), "packages", quote.Line(p.Packages), "turns", turnsText(p.TurnsTaken), "assurance", p.Terms.Assurance,
 	)
 }

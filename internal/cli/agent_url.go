@@ -41,6 +41,9 @@ func (s *session) agentHost(ctx context.Context, fn func(context.Context, Engine
 // directory's cell.
 func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 	s, o := r.session, r.opts
+	if o.keepHome {
+		return usageError("use it on the machine of the daemon, without --url", "--keep-home: a session that a daemon starts has an empty home")
+	}
 	if r.place, err = r.admit(); err != nil {
 		return err
 	}

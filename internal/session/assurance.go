@@ -26,6 +26,7 @@ const (
 	ReasonRepoMCP          = "repo-mcp"
 	ReasonDebugCommand     = "debug-command"
 	ReasonPersistentCache  = "persistent-cache"
+	ReasonKeptHome         = "kept-home"
 	ReasonCredentialCopy   = "credential-copy"
 	ReasonUnsafeSSHConfig  = "unsafe-ssh-config"
 	ReasonDegradedControls = "degraded-controls"
@@ -36,6 +37,7 @@ type facts struct {
 	mode        string
 	allow       Allowances
 	cache       bool // standard
+	keptHome    bool // earlier commands have written the home that the session begins with
 	credentials []Credential
 	unsafeSSH   bool // the operator's configuration of ssh has risky directives
 	degraded    bool // the operator allowed controls to be missing
@@ -62,6 +64,7 @@ func (f facts) reasons() []string {
 	add(f.allow.ControlPlaneVCS, ReasonControlPlaneVCS)
 	add(f.allow.RepoMCP, ReasonRepoMCP)
 	add(f.cache, ReasonPersistentCache)
+	add(f.keptHome, ReasonKeptHome)
 	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), ReasonCredentialCopy)
 	add(f.unsafeSSH, ReasonUnsafeSSHConfig)
 	add(f.degraded, ReasonDegradedControls)

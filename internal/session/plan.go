@@ -55,7 +55,9 @@ type Request struct {
 	// it; Extra is the operator's own, added to the adapter's.
 	Development, Extra *policy.Policy
 	Cache              string
-	Turns              string
+	// KeptHome reports that the session begins with the home of the cell.
+	KeptHome bool
+	Turns    string
 	// Masks reports whether the engine masks the control files of the workspace.
 	Masks bool
 	// Degraded reports that the operator allowed controls to be missing.
@@ -118,12 +120,12 @@ func Make(q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
+	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.KeptHome, q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
 		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
 		SessionPlan: api.SessionPlan{
-			Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
+			KeptHome: q.KeptHome, Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
 			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
 			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(), Packages: q.packagesText(),
 			Limits: limitsOf(rules.Limits), TurnsTaken: q.turnsText(turns),

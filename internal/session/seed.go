@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 )
+
+// seedLimit is how long the files of an agent may take to write.
+const seedLimit = time.Minute
 
 // seed writes the agent's files to the home of a live cell. A shell in the cell writes
 // them, because only there the placeholders are known.
@@ -22,7 +25,7 @@ func seed(ctx context.Context, e Engine, name string, p *Plan) error {
 		return err
 	}
 	complaints := &tail{}
-	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}, Workdir: Home}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
+	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}, Workdir: Home, Timeout: seedLimit}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
 	if err == nil && res.ExitCode != 0 {
 		err = errors.New(complaints.line())
 	}
@@ -43,13 +46,13 @@ func (p *Plan) script() (string, error) {
 		return "", nil
 	}
 	var b strings.Builder
-	b.WriteString("umask 077\nset -e\n")
+	b.WriteString(seedBegin)
 	for _, f := range p.grant.Files {
 		if bytes.IndexByte(f.Text, 0) >= 0 {
 			return "", api.Refusef(api.CodeCredential, "", "the file for %s is no text", f.Path)
 		}
 		file := Home + "/" + f.Path
-		b.WriteString("mkdir -p " + quoted(path.Dir(file)) + "\nprintf %s " + quoted(string(f.Text)) + " > " + quoted(file) + "\n")
+		b.WriteString(place(f.Path) + "printf %s " + quoted(string(f.Text)) + " > " + quoted(file) + "\n")
 	}
 	for _, f := range files {
 		parts, err := f.Parts()
@@ -57,7 +60,7 @@ func (p *Plan) script() (string, error) {
 			return "", err
 		}
 		file := Home + "/" + f.Path
-		b.WriteString("mkdir -p " + quoted(path.Dir(file)) + "\n{\n")
+		b.WriteString(place(f.Path) + "{\n")
 		for _, part := range parts {
 			command, err := p.print(part, keys)
 			if err != nil {
@@ -68,6 +71,27 @@ func (p *Plan) script() (string, error) {
 		b.WriteString("} > " + quoted(file) + "\n")
 	}
 	return b.String(), nil
+}
+
+// seedBegin has the shell fail when a file exists that it is about to write, and defines
+// dir, which makes a directory in place of whatever else has its name. The home may be that
+// of earlier commands: nothing of theirs redirects a file or keeps the shell waiting.
+const seedBegin = `umask 077
+set -eC
+dir() { [ -d "$1" ] && [ ! -L "$1" ] || { rm -f -- "$1"; mkdir -- "$1"; }; }
+`
+
+// place returns the commands that make the directories above a file in the home, and
+// remove the file.
+func place(file string) string {
+	var b strings.Builder
+	for i, c := range file {
+		if c == '/' {
+			b.WriteString("dir " + quoted(Home+"/"+file[:i]) + "\n")
+		}
+	}
+	b.WriteString("rm -f -- " + quoted(Home+"/"+file) + "\n")
+	return b.String()
 }
 
 // tailLength is how much of a placeholder the mark of its tail has.

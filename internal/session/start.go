@@ -27,6 +27,9 @@ type Order struct {
 	// Name is that of the session's cell; "" makes one from the workspace's cell and
 	// the agent.
 	Name string
+	// KeepHome begins with the home of the base, which its earlier commands have
+	// written. Else the home is empty but for the files of the agent.
+	KeepHome bool
 	// Options are the operator's: limits, files shown, grants of the network.
 	Options  api.RunOptions
 	PathDirs []string
@@ -215,7 +218,7 @@ func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
 		if name == "" {
 			name = sessionName(base, o.Plan.Terms.Agent, try)
 		}
-		_, err := e.Fork(ctx, api.ForkRequest{Cell: base, Name: name, Settings: settings})
+		_, err := e.Fork(ctx, api.ForkRequest{Cell: base, Name: name, NewHome: !o.KeepHome, Settings: settings})
 		taken := api.CodeOf(err) == api.CodeNameTaken
 		if err == nil || !taken || o.Name != "" || try == maxTries {
 			return name, err

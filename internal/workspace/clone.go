@@ -71,6 +71,9 @@ func (b cloneBackend) compose(ed *editing) error {
 	if err != nil {
 		return err
 	}
+	if ed.noHome {
+		return errors.Join(sl.wholeArea(AreaWorkspace, t, open), ed.emptyHome())
+	}
 	return errors.Join(
 		sl.wholeArea(AreaWorkspace, t, open),
 		sl.wholeArea(AreaHome, home, contentsOf(b, sl.parent.Layer(), AreaHome)),

@@ -29,6 +29,10 @@ type Edit struct {
 // Compose makes a new state from a state and edits. It does not touch the live
 // directory of a cell: Switch does.
 func (s *Store) Compose(ctx context.Context, c Cell, layer, op string, edits []Edit) (Sealed, error) {
+	return s.compose(ctx, c, layer, op, edits, false)
+}
+
+func (s *Store) compose(ctx context.Context, c Cell, layer, op string, edits []Edit, noHome bool) (Sealed, error) {
 	b, chain, err := s.usable(c, layer)
 	if err != nil {
 		return Sealed{}, err
@@ -39,6 +43,7 @@ func (s *Store) Compose(ctx context.Context, c Cell, layer, op string, edits []E
 			if err != nil {
 				return err
 			}
+			ed.noHome = noHome
 			return b.compose(ed)
 		})
 		return sealed, b.layerOn(chain).lower, keep, err
@@ -51,6 +56,8 @@ type editing struct {
 	old   *tree.Tree
 	edits []Edit
 	root  *editNode
+	// noHome removes everything in the home.
+	noHome bool
 }
 
 type editNode struct {

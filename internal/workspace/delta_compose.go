@@ -32,7 +32,10 @@ func (b deltaBackend) compose(ed *editing) error {
 	if err := sl.pw.w.SetArea(AreaWorkspace, root, links); err != nil {
 		return err
 	}
-	return sl.keepHome()
+	if !ed.noHome {
+		return sl.keepHome()
+	}
+	return ed.emptyHome()
 }
 
 func putEdit(ctx context.Context, o *objects, e *Edit) error {

@@ -128,7 +128,12 @@ func (s *Store) importHome(w *tree.Writer, p *pending) error {
 		return fmt.Errorf("make the cell's home: %w", err)
 	}
 	defer home.Close()
-	info, err := home.Lstat(".")
+	return setNewHome(w, home)
+}
+
+// setNewHome sets the home to a directory without files, which the caller has made.
+func setNewHome(w *tree.Writer, dir *fsx.Dir) error {
+	info, err := dir.Lstat(".")
 	if err != nil {
 		return fmt.Errorf("make the cell's home: %w", err)
 	}

@@ -41,11 +41,12 @@ func (overlayBackend) compose(ed *editing) error {
 		return err
 	}
 	sl.keep = []string{AreaWorkspace, AreaHome}
-	return ed.emptyHome()
+	return ed.upperHome()
 }
 
-// emptyHome adds an upper directory of the home without changes to the layer.
-func (ed *editing) emptyHome() error {
+// upperHome adds an upper directory of the home to the layer: without changes, or with a
+// whiteout for every name.
+func (ed *editing) upperHome() error {
 	old, err := ed.sl.old(AreaHome)
 	if err != nil {
 		return err
@@ -55,10 +56,30 @@ func (ed *editing) emptyHome() error {
 		return err
 	}
 	defer d.Close()
-	if err := setMeta(d, ".", old.Root(), ed.sl.s.opt.Root); err != nil {
+	if !ed.noHome {
+		if err := setMeta(d, ".", old.Root(), ed.sl.s.opt.Root); err != nil {
+			return err
+		}
+		return ed.sl.keepHome()
+	}
+	if err := whiteOut(d, old); err != nil {
 		return err
 	}
-	return ed.sl.keepHome()
+	return setNewHome(ed.sl.pw.w, d)
+}
+
+// whiteOut hides every name in the root of a tree below.
+func whiteOut(upper *fsx.Dir, below *tree.Tree) error {
+	list, err := below.Children(below.Root().Sub)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := upper.Whiteout(e.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write makes the edits in the upper directory: new entries, the directories above

@@ -504,6 +504,32 @@ func TestHome(t *testing.T) {
 		defer d.Close()
 		w.must(w.s.Materialise(context.Background(), w.c.Backend, sq.Layer, AreaHome, d, MaterialiseOptions{Owners: os.Geteuid() == 0}))
 		sameItems(t, "home as files", want, see(t, dst))
+
+		fresh, err := w.s.NewHome(context.Background(), w.c, two.Layer, w.op())
+		w.must(err)
+		if fresh.Areas[AreaWorkspace] != two.Areas[AreaWorkspace] || fresh.Areas[AreaHome].Root == two.Areas[AreaHome].Root || fresh.Changed != 0 {
+			t.Errorf("a new home: %+v", fresh)
+		}
+		w.verify("new home", fresh.Layer)
+		work = w.begin(w.c, fresh.Layer)
+		seen, err = w.tryActs(work, homeTarget)
+		w.must(err)
+		if len(seen) != 1 {
+			t.Errorf("a new home has %+v", seen)
+		}
+		want, err = w.tryActs(work, homeTarget, act{Do: "write", Path: p(".history"), Data: p("again")})
+		w.must(err)
+		w.acts(work, act{Do: "write", Path: p("ws"), Data: p("2")})
+		three := w.seal(work)
+		w.verify("on a new home", three.Layer)
+		work = w.begin(w.c, three.Layer)
+		seen, err = w.tryActs(work, homeTarget)
+		w.must(err)
+		sameItems(t, "home on a new home", want, seen)
+		w.must(work.Discard())
+		sq, err = w.s.Squash(context.Background(), w.c, three.Layer, w.op())
+		w.must(err)
+		w.verify("new home, squashed", sq.Layer)
 	})
 }
 

@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/auth"
+)
+
+// TestSeedFollowsNoLinks writes an agent's files into homes that earlier commands have
+// prepared: nothing is written outside of the home, and nothing makes the shell wait.
+func TestSeedFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		prepare func(home, outside string) error
+	}{
+		{"empty", func(string, string) error { return nil }},
+		{"file", func(home, _ string) error {
+			return os.WriteFile(home+"/token", []byte("old and longer than it"), 0o644)
+		}},
+		{"linked file", func(home, outside string) error { return os.Symlink(outside+"/taken", home+"/token") }},
+		{"link to a file", func(home, outside string) error {
+			return os.Symlink(outside+"/kept", home+"/token")
+		}},
+		{"fifo", func(home, _ string) error { return unix.Mkfifo(home+"/token", 0o600) }},
+		{"linked directory", func(home, outside string) error { return os.Symlink(outside, home+"/.a") }},
+		{"linked directory below", func(home, outside string) error {
+			if err := os.Mkdir(home+"/.a", 0o700); err != nil {
+				return err
+			}
+			return os.Symlink(outside, home+"/.a/b")
+		}},
+		{"file for a directory", func(home, _ string) error { return os.WriteFile(home+"/.a", nil, 0o600) }},
+		{"fifo for a directory", func(home, _ string) error { return unix.Mkfifo(home+"/.a", 0o600) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := Make(request(t, "generic"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.grant = &auth.Grant{Files: []auth.File{{Path: "token", Text: []byte("it's secret")}, {Path: ".a/b/token", Text: []byte("deep")}}}
+			script, err := p.script()
+			if err != nil {
+				t.Fatal(err)
+			}
+			home, outside := filepath.Join(t.TempDir(), "home"), t.TempDir()
+			if err := os.Mkdir(home, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(outside+"/kept", []byte("kept"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.prepare(home, outside); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			sh := exec.CommandContext(ctx, "sh", "-s")
+			sh.Stdin = strings.NewReader(strings.ReplaceAll(script, Home, home))
+			if out, err := sh.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for file, want := range map[string]string{"token": "it's secret", ".a/b/token": "deep"} {
+				info, err := os.Lstat(filepath.Join(home, file))
+				if err != nil || info.Mode() != 0o600 {
+					t.Errorf("%s: %v, %v", file, info, err)
+					continue
+				}
+				if got, err := os.ReadFile(filepath.Join(home, file)); string(got) != want {
+					t.Errorf("%s: %q, %v", file, got, err)
+				}
+			}
+			if list, err := os.ReadDir(outside); err != nil || len(list) != 1 {
+				t.Errorf("outside of the home: %v, %v", list, err)
+			}
+			if got, _ := os.ReadFile(outside + "/kept"); string(got) != "kept" {
+				t.Errorf("a file outside of the home became %q", got)
+			}
+		})
+	}
+}
