@@ -75,10 +75,10 @@ type RunSettings struct {
 	Env           map[string]string          `json:"env,omitempty" doc:"Variables of the command."`
 	Workdir       string                     `json:"workdir,omitempty" doc:"Where the command starts: absolute, or relative to the workspace."`
 	Policy        string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the token."`
-	Timeout       string                     `json:"timeout,omitempty" doc:"Time limit, such as 30s."`
-	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB."`
-	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." minimum:"0"`
-	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"0"`
+	Timeout       string                     `json:"timeout,omitempty" doc:"Time limit, such as 30s." minLength:"1"`
+	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB." minLength:"1"`
+	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." exclusiveMinimum:"0"`
+	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"1"`
 	OutputLimit   string                     `json:"output_limit,omitempty" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it."`
 	Root          string                     `json:"root,omitempty" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin."`
 	AsRoot        bool                       `json:"as_root,omitempty" doc:"Run as root in the cell. Needs the scope admin."`
@@ -194,7 +194,7 @@ type ExecBody struct {
 	Workdir     string            `json:"workdir,omitempty" doc:"Where the command starts."`
 	Stdin       string            `json:"stdin,omitempty" doc:"Input of the command, as text."`
 	StdinBase64 []byte            `json:"stdin_base64,omitempty" doc:"Input of the command, in base64."`
-	Timeout     string            `json:"timeout,omitempty" doc:"Time limit, such as 30s."`
+	Timeout     string            `json:"timeout,omitempty" doc:"Time limit, such as 30s." minLength:"1"`
 	TTY         bool              `json:"tty,omitempty" doc:"Give the command a terminal."`
 }
 

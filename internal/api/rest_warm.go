@@ -23,10 +23,10 @@ type BranchBody struct {
 	N           int                        `json:"n,omitempty" doc:"Make so many cells, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
 	From        string                     `json:"from,omitempty" doc:"A checkpoint of the cell with memory: its id, a unique prefix or its name. Without it, the present moment of the cell, which must be live."`
 	Policy      string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the branched cell."`
-	Timeout     string                     `json:"timeout,omitempty" doc:"Stop each new cell after this time."`
-	Memory      string                     `json:"memory,omitempty" doc:"Memory limit of each new cell, swap included, such as 512MiB."`
-	CPUs        float64                    `json:"cpus,omitempty" doc:"Limit of processor time of each new cell, in processors, such as 1.5." minimum:"0"`
-	PIDs        int64                      `json:"pids,omitempty" doc:"Limit of processes and threads of each new cell." minimum:"0"`
+	Timeout     string                     `json:"timeout,omitempty" doc:"Stop each new cell after this time." minLength:"1"`
+	Memory      string                     `json:"memory,omitempty" doc:"Memory limit of each new cell, swap included, such as 512MiB." minLength:"1"`
+	CPUs        float64                    `json:"cpus,omitempty" doc:"Limit of processor time of each new cell, in processors, such as 1.5." exclusiveMinimum:"0"`
+	PIDs        int64                      `json:"pids,omitempty" doc:"Limit of processes and threads of each new cell." minimum:"1"`
 	Credentials map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name; without one, that of the branched cell."`
 	CellSettings
 }

@@ -107,6 +107,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 	if len(args) == 0 || strings.HasPrefix(args[0], "__complete") {
 		s.addCompletions(root)
 	}
+	root.SetHelpFunc(printHelp)
 	root.SetHelpCommand(newHelp(s, root))
 	root.SetHelpCommandGroupID(groupSetup)
 	return root

@@ -76,8 +76,9 @@ func newPolicyShow(s *session) *cobra.Command {
 policy_hash of the cell's runs, as far as their flags do not narrow it further.
 
 A name that no cell has may be a preset's:
-` + strings.Join(preset.Names(), ", ") + `. Its file is printed as it is. It can be given wherever a policy file is asked for;
-a file of that name wins.`,
+` + strings.Join(preset.Names(), ", ") + `. Its file is
+printed as it is. It can be given wherever a policy file is asked for; a file of that
+name wins.`,
 		Example: `  forkcell policy show demo
   forkcell policy show claude-code > policy.yaml`,
 		Args:              positional("CELL|PRESET"),

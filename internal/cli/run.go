@@ -47,7 +47,8 @@ func newRun(s *session, v runVariant) *cobra.Command {
 Everything after -- is the command, byte for byte. Its output is passed on unchanged,
 and its exit code is the exit code of forkcell. Other codes: 124 it ran past
 --timeout, 125 forkcell itself failed, 126 it could not be executed, 127 it was not
-found, 128+N signal N killed it.
+found, 128+N signal N killed it. With --json, stdout has the result document alone,
+and the command's output goes to stderr.
 
 When stdin, stdout and stderr are a terminal, the command gets a terminal and stdin
 too; -T turns that off. The command does not see your environment, except the

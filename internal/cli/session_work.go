@@ -82,7 +82,7 @@ func newSessionTimeline(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:               "timeline SESSION",
 		Short:             "List what happened in a session, in order",
-		Long:              "List what happened in a session, in order: launches, ends, network decisions, checkpoints, decisions. With --json: one object per line.",
+		Long:              "List what happened in a session, in order: launches, ends, network decisions,\ncheckpoints, decisions. With --json: one object per line.",
 		Example:           "  forkcell session timeline repo-claude",
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,

@@ -9,7 +9,9 @@ package evidence
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -109,10 +111,15 @@ func (l *Log) Envelope(seq int64) (*receipt.Envelope, error) {
 		env, err = receipt.ParseEnvelope(raw)
 	}
 	if err != nil {
-		return nil, &api.Error{
+		e := &api.Error{
 			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("statement %d of the log cannot be read: %v", seq, err),
 			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Message = fmt.Sprintf("statement %d of the log is lost", seq)
+			e.Hint = "put its file back into log/, or give it up with `forkcell recover --accept-loss`"
+		}
+		return nil, e
 	}
 	return env, nil
 }

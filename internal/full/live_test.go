@@ -257,6 +257,22 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// TestLimitsOfNothing: a limit of nothing is refused, and is not taken as no limit.
+func TestLimitsOfNothing(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	for _, limit := range []string{`"pids":0`, `"cpus":0`, `"memory":""`, `"memory":"0"`, `"timeout":""`} {
+		for path, body := range map[string]string{
+			"/v1/cells/demo/runs": `"command":["true"],`, "/v1/cells/demo/start": "", "/v1/cells/demo/branch": "", "/v1/race": `"cell":"demo","command":["true"],`,
+		} {
+			if r := d.send("POST", path, `{`+body+limit+`}`); r.status != 400 || !strings.Contains(string(r.body), strings.Trim(strings.Split(limit, ":")[0], `"`)) {
+				t.Errorf("%s with %s: %d %s", path, limit, r.status, r.body)
+			}
+		}
+	}
+}
+
 // TestExecStream reads the output of a command as it comes.
 func TestExecStream(t *testing.T) {
 	t.Parallel()

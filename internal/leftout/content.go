@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"regexp"
 	"slices"
-	"strings"
+	"sync"
 )
 
 // maxPEM is the largest file whose contents are checked. A bundle of all public
@@ -30,19 +31,23 @@ func publicBlocks() []string {
 // as public.
 func isPublic(r io.Reader) (bool, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxPEM+1))
-	if err != nil || len(b) > maxPEM || bytes.IndexByte(b, 0) >= 0 || bytes.Contains(bytes.ToUpper(b), []byte("PRIVATE KEY")) {
+	if err != nil || len(b) > maxPEM || bytes.IndexByte(b, 0) >= 0 {
 		return false, err
 	}
-	const mark = "-----BEGIN"
-	parts := strings.Split(string(b), mark)
-	for _, rest := range parts[1:] {
-		kind, _, ended := strings.Cut(rest, "-----")
-		if !ended || !slices.Contains(publicBlocks(), strings.TrimSpace(kind)) {
+	marks := blockMark().FindAllSubmatch(b, -1)
+	for _, m := range marks {
+		if kind := string(bytes.TrimSpace(m[1])); len(m[2]) == 0 || !slices.Contains(publicBlocks(), kind) {
 			return false, nil
 		}
 	}
-	return len(parts) > 1, nil
+	return len(marks) > 0, nil
 }
+
+// blockMark finds the lines in which blocks begin and end, also those that are written
+// carelessly. The text between blocks may say anything.
+var blockMark = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)--\s*(?:BEGIN|END)([^-]*)(-*)`)
+})
 
 // Reading returns the filter with a function that opens files: for names that both
 // private keys and public certificates have, the contents then decide. Paths are

@@ -274,8 +274,8 @@ func TestJSON(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]int64{
-		"1": 1, "1B": 1, "1kB": 1000, "1KiB": 1024, "1.5GiB": 3 << 29, "2MB": 2e6, "1TiB": 1 << 40, "1024TiB": 1 << 50,
-		"": 0, "0": 0, "1K": 0, "1 GiB": 0, "0.1B": 0, "-1": 0, "1e3": 0, "99999999999TiB": 0, ".5GiB": 0, "1.GiB": 0, "1/2GiB": 0,
+		"1": 1, "1B": 1, "1kB": 1000, "1K": 1024, "10M": 10 << 20, "1.5G": 3 << 29, "1T": 1 << 40, "1KiB": 1024, "1.5GiB": 3 << 29, "2MB": 2e6, "1TiB": 1 << 40, "1024TiB": 1 << 50,
+		"": 0, "0": 0, "1k": 0, "1m": 0, "1 GiB": 0, "0.1B": 0, "-1": 0, "1e3": 0, "99999999999TiB": 0, ".5GiB": 0, "1.GiB": 0, "1/2GiB": 0,
 	} {
 		if got, err := policy.ParseSize(s); got != want || (err == nil) != (want > 0) {
 			t.Errorf("ParseSize(%q) = %d, %v", s, got, err)

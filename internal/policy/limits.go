@@ -42,13 +42,17 @@ func units() []unit {
 		{"GB", 1e9},
 		{"MB", 1e6},
 		{"kB", 1e3},
+		{"T", 1 << 40},
+		{"G", 1 << 30},
+		{"M", 1 << 20},
+		{"K", 1 << 10},
 		{"B", 1},
 		{"", 1},
 	}
 }
 
 var (
-	errSize = errors.New("not a size; write a number with KiB, MiB, GiB, TiB, kB, MB, GB or TB, or plain bytes")
+	errSize = errors.New("not a size; write a number with KiB, MiB, GiB, TiB (or K, M, G, T), kB, MB, GB or TB, or plain bytes")
 	errCPUs = errors.New("not a number of processors; write it as 2 or 1.5, with at most three decimals")
 )
 
