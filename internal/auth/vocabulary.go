@@ -28,6 +28,11 @@ func copied() []file {
 	}
 }
 
+// OnlyCopied reports whether a credential is a file that gets into a cell only as a copy.
+func OnlyCopied(key string) bool {
+	return slices.ContainsFunc(copied(), func(f file) bool { return f.key == key })
+}
+
 // Vocabulary returns the names that an injection policy may use, for the adapters of
 // a catalogue.
 func Vocabulary(adapters []*agent.Entry) injection.Vocabulary {

@@ -73,6 +73,10 @@ func (o authSetFlags) entry(cmd *cobra.Command) (injection.Credential, error) {
 	if err := oneOf(cmd, "materialize", o.materialize, "placeholder", "copy"); err != nil {
 		return c, err
 	}
+	if auth.OnlyCopied(o.credential) && !c.Copy {
+		return c, usageError("add --materialize copy: the values are in the cell then, and the assurance of the session is lower",
+			"%s: %s is a file, for which no placeholder can stand", verb(cmd), o.credential)
+	}
 	for _, m := range o.modes {
 		if err := oneOf(cmd, "mode", m, injection.Modes()...); err != nil {
 			return c, err
@@ -147,6 +151,10 @@ func runAuthSet(cmd *cobra.Command, s *session, o authSetFlags) error {
 		s.noted(c.Key + " cannot be used yet: " + quote.Line(doc.Problem) + "; " + quote.Line(doc.Next))
 	}
 	return s.emit(doc, func(p *page) {
-		p.printf("set %s for %s in %s: %s, as %s\n", c.Key, a.Name, quote.Path(store.Path), doc.Source, used(doc.Decision))
+		p.printf("set %s for %s in %s", c.Key, a.Name, quote.Path(store.Path))
+		if doc.Problem == "" {
+			p.printf(": %s, as %s", doc.Source, used(doc.Decision))
+		}
+		p.printf("\n")
 	})
 }
