@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -258,6 +259,40 @@ func TestTry(t *testing.T) {
 			s.await(k.screen)
 			if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != k.want {
 				t.Errorf("the source holds %q, %v:\n%s", got, err, s.text())
+			}
+		})
+	}
+}
+
+// TestTryEarlier: a run that is still undecided is shown before the next one, and is
+// accepted only by the answer that says so.
+func TestTryEarlier(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string][]string{
+		"1": {"file", "good"},
+		"a": {"evil", "file", "good"},
+		"x": {"file"},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, "trap : INT; forkcell try --from ws -- touch evil; cd ws; forkcell try -- touch good")
+			s.awaitTimes("shell [s]? ", 1)
+			s.key("\x03")
+			s.await("earlier and undecided: run_")
+			s.await("(touch evil)")
+			s.await(" evil | new file")
+			s.await(" good | new file")
+			s.await("accept and apply this run only [1], this and the earlier [a]")
+			s.awaitTimes("shell [s]? ", 2)
+			s.key(answer + "\r")
+			s.end()
+			var got []string
+			entries, err := os.ReadDir(filepath.Join(s.dir, "ws"))
+			for _, e := range entries {
+				got = append(got, e.Name())
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("the source has %v, %v:\n%s", got, err, s.text())
 			}
 		})
 	}

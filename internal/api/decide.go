@@ -45,12 +45,18 @@ type MoveResult struct {
 
 // AcceptRequest decides that a run's result stands.
 type AcceptRequest struct {
-	Cell   string   `json:"cell"`
-	Run    string   `json:"run,omitempty"`
-	Reason string   `json:"reason,omitempty"`
-	Force  bool     `json:"force,omitempty"`
-	Only   []string `json:"only,omitempty"`
-	Except []string `json:"except,omitempty"`
+	Cell string `json:"cell"`
+	Run  string `json:"run,omitempty"`
+	// Runs are the runs and captured states that were shown. The acceptance is refused if
+	// it would take others.
+	Runs []string `json:"runs,omitempty"`
+	// LeaveOut are earlier ones that are not accepted. What they changed is left out path by
+	// path; a path that accepted work changed as well stays whole.
+	LeaveOut []string `json:"leave_out,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Force    bool     `json:"force,omitempty"`
+	Only     []string `json:"only,omitempty"`
+	Except   []string `json:"except,omitempty"`
 	// ExceptPaths are paths that are left out, each without what is below it.
 	ExceptPaths []string     `json:"except_paths,omitempty"`
 	Apply       bool         `json:"apply,omitempty"`
@@ -71,7 +77,10 @@ type AcceptResult struct {
 	Also         []string `json:"also_decided"`
 	// Before is the decision that this one takes the place of: rejected or restored,
 	// of a run whose work was brought back since.
-	Before  string       `json:"decision_before,omitempty"`
+	Before string `json:"decision_before,omitempty"`
+	// Whole are paths that both accepted work and work that was left out changed, and which
+	// were accepted as they are.
+	Whole   []PathNote   `json:"whole,omitempty"`
 	Applied *ApplyResult `json:"applied,omitempty"`
 }
 
@@ -138,8 +147,8 @@ type ChangeJSON struct {
 	NewDigest  string `json:"new_digest,omitempty"`
 }
 
-// DiffRequest compares two states. Without any it means those of the last run,
-// or the start and the present state of a live cell.
+// DiffRequest compares two states. Without any it means all undecided work, else the last
+// run, or the start and the present state of a live cell.
 type DiffRequest struct {
 	Cell       string   `json:"cell"`
 	State      string   `json:"state,omitempty"` // a state of the cell, or ""
@@ -166,6 +175,24 @@ type DiffResult struct {
 	// part of Changes.
 	SetAside []ChangeJSON `json:"set_aside,omitempty"`
 	Notes    []string     `json:"notes"` // where the result differs from the request
+	// Runs are the undecided runs and captured states whose changes are listed, the oldest
+	// first: what an acceptance of these changes names.
+	Runs []string `json:"runs,omitempty"`
+	// Earlier are undecided, too, and the states have their changes already: the list does not
+	// show them.
+	Earlier []EarlierWork `json:"earlier,omitempty"`
+	// Unapplied is how many changes were accepted before, and are not applied yet. An apply
+	// writes them as well.
+	Unapplied int `json:"unapplied,omitempty"`
+}
+
+// EarlierWork is an undecided run, or a state that was captured of a live cell.
+type EarlierWork struct {
+	ID               string   `json:"id"`
+	Command          []string `json:"command,omitempty"` // of a run
+	CheckpointBefore string   `json:"checkpoint_before"`
+	CheckpointAfter  string   `json:"checkpoint_after"`
+	ChangedFiles     int      `json:"changed_files"` // by a run
 }
 
 // ExportRequest writes a state, or its changes, to a file or directory.

@@ -249,12 +249,14 @@ type RestoreBody struct {
 
 // AcceptBody is the body of POST /v1/cells/{cell}/accept.
 type AcceptBody struct {
-	Run    string   `json:"run,omitempty" doc:"The run; without it, the newest undecided one."`
-	Only   []string `json:"only,omitempty" doc:"Accept only paths that match."`
-	Except []string `json:"except,omitempty" doc:"Accept all but paths that match."`
-	Reason string   `json:"reason,omitempty" doc:"Why, for the record."`
-	Force  bool     `json:"force,omitempty" doc:"Accept a run that failed."`
-	Apply  bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
+	Run      string   `json:"run,omitempty" doc:"The run. It is refused if its state has undecided work that is named neither in runs nor in leave_out. Without run and runs, all undecided work is accepted."`
+	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs and captured states that were shown, as the comparison of states names them. Nothing else is accepted."`
+	LeaveOut []string `json:"leave_out,omitempty" maxItems:"10000" doc:"Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole."`
+	Only     []string `json:"only,omitempty" doc:"Accept only paths that match."`
+	Except   []string `json:"except,omitempty" doc:"Accept all but paths that match."`
+	Reason   string   `json:"reason,omitempty" doc:"Why, for the record."`
+	Force    bool     `json:"force,omitempty" doc:"Accept a run that failed."`
+	Apply    bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
 }
 
 // RejectBody is the body of POST /v1/cells/{cell}/reject.

@@ -79,7 +79,13 @@ func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*a
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
 	}
+	if len(req.LeaveOut) > 0 {
+		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it", "%s was captured of a live cell: nothing before it can be left out", state.ID)
+	}
 	if err := home.CheckUsable(state); err != nil {
+		return nil, err
+	}
+	if _, err := s.propose(state.ID, state.ID, req); err != nil {
 		return nil, err
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}

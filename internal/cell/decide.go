@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -55,6 +53,10 @@ func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.Accep
 	var state *store.Checkpoint
 	done := false
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
+		if len(req.Runs) > 0 {
+			state, req.Run, err = s.newestOf(tx, req.Runs)
+			return err
+		}
 		if state, err = s.stateToAccept(tx); err == nil && state == nil {
 			done, err = s.isAcceptedState(tx)
 		}
@@ -71,6 +73,26 @@ func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.Accep
 	return s.acceptRun(ctx, req)
 }
 
+// newestOf returns the newest of the named runs and captured states that wait for a
+// decision: a captured state, or the id of a run.
+func (s *session) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, error) {
+	_, work, err := home.UndecidedWork(tx, s.cell, s.head.ID)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, w := range slices.Backward(work) {
+		switch {
+		case !slices.Contains(ids, w.ID):
+		case w.Run != nil:
+			return nil, w.ID, nil
+		default:
+			state := w.After()
+			return &state, "", nil
+		}
+	}
+	return nil, ids[len(ids)-1], nil
+}
+
 func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	r, err := s.acceptable(req)
 	if err != nil {
@@ -84,42 +106,101 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	if d := home.DecisionIn(s.cell, r); home.IsUndone(d) {
 		res.Before = d
 	}
-	head := s.head
+	p, err := s.propose(r.ID, r.After, req)
+	if err != nil {
+		return nil, err
+	}
 	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: slices.Clone(req.Except)}
 	for _, p := range req.ExceptPaths {
 		d.Except = append(d.Except, "/"+p)
 	}
-	if req.Selects() {
-		if head, err = s.part(ctx, r, req); err != nil {
-			return nil, err
-		}
-		res.Decision = partial
+	if req.Selects() || p.leaves() {
+		err = s.acceptPart(ctx, r, p, req, d, res)
+	} else {
+		err = s.acceptWhole(ctx, r, d, res)
 	}
-	tip := head
-	if res.Decision == accepted {
-		if tip, err = s.state(r.After); err != nil {
-			return nil, err
-		}
-	}
-	err = s.moveHead(ctx, head, func(tx *store.Tx) error {
-		if res.Decision == partial && head.ID != s.head.ID {
-			if err := tx.PutCheckpoint(head); err != nil {
-				return err
-			}
-		}
-		var err error
-		if res.DecisionID, err = s.decideRun(tx, r, res.Decision, head, d); err != nil {
-			return err
-		}
-		also, err := s.acceptEarlier(tx, r.ID, tip, head, decision{Reason: req.Reason})
-		res.Also = append(res.Also, also...)
-		return err
-	})
 	if err != nil {
 		return nil, err
 	}
-	res.CheckpointID, res.Root = tip.ID, tip.Root()
 	return res, nil
+}
+
+// acceptWhole accepts a run, and the undecided work before it.
+func (s *session) acceptWhole(ctx context.Context, r store.Run, d decision, res *api.AcceptResult) error {
+	tip, err := s.state(r.After)
+	if err != nil {
+		return err
+	}
+	err = s.moveHead(ctx, s.head, func(tx *store.Tx) (err error) {
+		if res.DecisionID, err = s.decideRun(tx, r, accepted, s.head, d); err != nil {
+			return err
+		}
+		also, err := s.acceptEarlier(tx, r.ID, tip, s.head, decision{Reason: d.Reason})
+		res.Also = append(res.Also, also...)
+		return err
+	})
+	res.CheckpointID, res.Root = tip.ID, tip.Root()
+	return err
+}
+
+// acceptPart accepts the selected part of a run and of the undecided work before it. Each
+// piece of work gets a state of its own, so that the history says where changes are from.
+func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
+	made, err := s.part(ctx, p, req)
+	if err != nil {
+		return err
+	}
+	if req.Selects() {
+		res.Decision = partial
+	}
+	err = s.moveHead(ctx, made.head, func(tx *store.Tx) error {
+		for _, m := range made.parts {
+			if err := s.decidePart(tx, r, m, d, res); err != nil {
+				return err
+			}
+		}
+		for _, w := range p.work {
+			if !p.left[w.ID] || w.Run == nil {
+				continue
+			}
+			if _, err := s.decideRun(tx, *w.Run, restored, made.head, decision{Reason: "left out when " + r.ID + " was accepted"}); err != nil {
+				return err
+			}
+			res.Also = append(res.Also, w.ID+" "+restored)
+		}
+		also, err := s.acceptEarlier(tx, r.ID, made.head, made.head, decision{Reason: req.Reason})
+		res.Also = append(res.Also, also...)
+		return err
+	})
+	for _, name := range made.whole {
+		res.Whole = append(res.Whole, home.PathNote(name, "changed by work that was left out, too"))
+	}
+	res.CheckpointID, res.Root = made.head.ID, made.head.Root()
+	return err
+}
+
+// decidePart records a state with the accepted part of a run, and the decision about it.
+func (s *session) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision, res *api.AcceptResult) error {
+	if m.added {
+		if err := tx.PutCheckpoint(m.state); err != nil {
+			return err
+		}
+	}
+	if m.run.ID == chosen.ID {
+		id, err := s.decideRun(tx, chosen, res.Decision, m.state, d)
+		res.DecisionID = id
+		return err
+	}
+	result := res.Decision
+	switch {
+	case m.run.Failed():
+		result = superseded
+	case !m.added && result == partial:
+		result = restored // none of it was selected
+	}
+	_, err := s.decideRun(tx, m.run, result, m.state, decision{Reason: "part of " + chosen.ID, Only: d.Only, Except: d.Except})
+	res.Also = append(res.Also, m.run.ID+" "+result)
+	return err
 }
 
 func (s *session) state(id string) (c store.Checkpoint, err error) {
@@ -164,37 +245,9 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	case r.Failed() && !req.Force:
 		return r, api.Refusef(api.CodeFailedRun, "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
 			"run %s did not succeed (%s, exit %d)", r.ID, r.Outcome, r.ExitCode)
-	case req.Selects() && s.head.ID != r.After:
+	case (req.Selects() || len(req.LeaveOut) > 0) && s.head.ID != r.After:
 		return r, api.Refusef(api.CodeNotLast, bringBack+" makes its state the present one",
-			"--only and --except need the run that made the present state, and %s did not", r.ID)
+			"--only, --except and --leave-out need the run that made the present state, and %s did not", r.ID)
 	}
 	return r, nil
-}
-
-// part makes a state that has only the selected changes of a run.
-func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) (store.Checkpoint, error) {
-	before, err := s.state(r.Before)
-	if err != nil {
-		return before, err
-	}
-	pick, err := s.picked(ctx, before, req)
-	if err != nil {
-		return before, err
-	}
-	edits, err := s.selected(ctx, before, s.head, pick, apply.Fail)
-	if err != nil {
-		return before, err
-	}
-	if len(edits) == 0 {
-		return before, api.Refusef(api.CodeNothing, "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
-			"no change of run %s matches the patterns", r.ID)
-	}
-	sealed, err := s.e.Workspace.Compose(ctx, s.at, before.Layer, store.NewID("op"), edits)
-	if err != nil {
-		return before, fmt.Errorf("compose the accepted part: %w", err)
-	}
-	if sealed.Unchanged {
-		return before, nil
-	}
-	return s.e.NewCheckpoint(s.cell, before.ID, evidence.PartialState, r.ID, sealed), nil
 }

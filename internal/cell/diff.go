@@ -25,6 +25,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 	}
 	res := &DiffResult{DiffResult: api.DiffResult{
 		Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...),
+		Runs: d.runs, Earlier: d.earlier, Unapplied: d.unapplied,
 	}}
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}

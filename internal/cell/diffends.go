@@ -23,6 +23,16 @@ type comparison struct {
 
 	from, to store.Checkpoint
 	notes    []string
+
+	// waits reports whether runs and earlier are known: the undecided work that is shown,
+	// and that which is not.
+	waits     bool
+	runs      []string
+	earlier   []api.EarlierWork
+	unapplied int
+	// source is the state of the source that begin builds on, the state before all
+	// undecided work.
+	source, begin store.Checkpoint
 }
 
 func (d *comparison) note(format string, args ...any) {
@@ -54,6 +64,9 @@ func (d *comparison) findStates(ctx context.Context) error {
 	}
 	if err == nil {
 		err = home.CheckUsable(d.to)
+	}
+	if err == nil {
+		err = d.waiting(ctx)
 	}
 	return err
 }
@@ -87,14 +100,17 @@ func (d *comparison) run(ref string) error {
 	})
 }
 
-// latest compares the start of a live cell with its present files, or, if the cell
-// is not live, the two states of its last run.
+// latest compares the start of a live cell with its present files. If the cell is not
+// live, it shows its undecided work, or, if there is none, its last run.
 func (d *comparison) latest(ctx context.Context) error {
 	now, err := d.present(ctx, d.cell)
 	if err != nil {
 		return err
 	}
 	if !now.live {
+		if found, err := d.undecided(); found || err != nil {
+			return err
+		}
 		return d.run("")
 	}
 	if now.missed == nil {

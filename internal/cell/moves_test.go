@@ -101,11 +101,12 @@ func (h *story) accept(a *actor) {
 
 func (h *story) partial(a *actor) {
 	name := []string{"a", "b", "x", "y"}[h.rng.IntN(4)]
+	rest := h.undecided(a)
 	_, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: true, Only: []string{"/" + name}})
 	if h.refusedMove(err) {
 		return
 	}
-	want := chosen(name, a.last.after, a.last.before)
+	want := chosen(name, a.last.after, rest)
 	if h.isLive(a) {
 		// Changes that people made there meanwhile stay.
 		merged, fits := merge3(a.last.after, want, h.outer)
@@ -116,6 +117,19 @@ func (h *story) partial(a *actor) {
 	}
 	h.setHead(a, want)
 	h.counts["partial"]++
+}
+
+// undecided returns the state before all undecided work of a cell, which a selection is
+// about.
+func (h *story) undecided(a *actor) state {
+	h.Helper()
+	head := h.status(a).Head
+	res, err := h.e.Diff(h.ctx, api.DiffRequest{Cell: a.name, From: head, To: head})
+	h.ok(err)
+	if len(res.Earlier) == 0 {
+		return h.headOf(a)
+	}
+	return h.states[res.Earlier[0].CheckpointBefore]
 }
 
 func (h *story) reject(a *actor) {

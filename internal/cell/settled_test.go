@@ -97,10 +97,10 @@ func TestRecoverAfterDecisions(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
-		w.sh("demo", "echo one > hello.txt")
+		one, _ := w.sh("demo", "echo one > hello.txt")
 		two, _ := w.sh("demo", "echo two > hello.txt")
 		w.sh("demo", "echo three > hello.txt")
-		_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Run: two.RunID})
+		_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Runs: []string{one.RunID, two.RunID}})
 		w.ok(err)
 		w.wantRecovered("demo")
 		w.wantInside("demo", "hello.txt", "three\n")

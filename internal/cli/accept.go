@@ -17,6 +17,8 @@ type acceptOptions struct {
 	only   []string
 	except []string
 	apply  bool
+	// runs are those that were shown, leaveOut earlier ones that are not accepted.
+	runs, leaveOut []string
 }
 
 func newAccept(s *session, fam *family) *cobra.Command {
@@ -26,14 +28,18 @@ func newAccept(s *session, fam *family) *cobra.Command {
 		Short: "Accept the result of a run",
 		Long: `Accept the result of a run.
 
-Earlier undecided runs whose work is part of it are accepted too. In a fork these
-can be runs that the fork inherited; the decision of the other cell stays as it was.
-A failed run is refused without --force. With --only or --except a part is accepted,
-and the result is a new checkpoint. A renamed file keeps its old path if its new path
+Without --run, all undecided work is accepted: what diff shows. In a fork this can be
+work that the fork inherited; the decision of the other cell stays as it was. With
+--run, a run that builds on earlier undecided work is refused, unless --leave-out names
+that work: then what it changed is left out, path by path. A path that the run changed
+as well is taken whole, and so is a git repository. Work that is left out counts as
+restored; restore brings it back. A failed run is refused without --force. With --only
+or --except a part is accepted, and the result is a new checkpoint. A renamed file keeps its old path if its new path
 is left out. A fork or restore can put a cell on a state that
 was captured from a live cell. Such a state is accepted in the same way.`,
 		Example: `  forkcell accept demo --apply
-  forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
+  forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed
+  forkcell accept demo --run run_01K --leave-out run_01J`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
@@ -43,8 +49,9 @@ was captured from a live cell. Such a state is accepted in the same way.`,
 			return runAccept(ctx, s, e, args[0], o)
 		}),
 	}
-	o.addFlags(cmd, "the `RUN` to accept (default: the newest undecided one that the cell contains)")
+	o.addFlags(cmd, "the `RUN` to accept (default: all undecided work that the cell contains)")
 	f := cmd.Flags()
+	f.StringArrayVar(&o.leaveOut, "leave-out", nil, "do not accept the earlier undecided `RUN`, by its whole id (repeatable)")
 	f.BoolVar(&o.force, "force", false, "accept a failed run")
 	addSelection(cmd, &o.only, &o.except, "accept")
 	f.BoolVar(&o.apply, "apply", false, "also write the accepted changes to the source directory")
@@ -58,7 +65,7 @@ func addSelection(cmd *cobra.Command, only, except *[]string, verb string) {
 
 func runAccept(ctx context.Context, s *session, e publisher, name string, o acceptOptions) error {
 	res, err := e.Accept(ctx, api.AcceptRequest{
-		Cell: name, Run: o.run, Reason: o.reason, Force: o.force, Only: o.only, Except: o.except,
+		Cell: name, Run: o.run, Runs: o.runs, LeaveOut: o.leaveOut, Reason: o.reason, Force: o.force, Only: o.only, Except: o.except,
 		Apply: o.apply, Applier: api.ApplyRequest{OnConflict: "fail"},
 	})
 	if res == nil {
@@ -83,6 +90,9 @@ func printAccept(p *page, r *api.AcceptResult) {
 		"root", r.Root,
 		"also decided", quote.Line(strings.Join(r.Also, ", ")),
 	)
+	for _, w := range r.Whole {
+		p.printf("taken whole: %s, %s\n", quote.Path(w.Path), quote.Line(w.Note))
+	}
 	if r.Applied != nil {
 		printApply(p, r.Applied, false)
 	}

@@ -33,8 +33,9 @@ func newDiff(s *session) *cobra.Command {
 		Short: "Show what changed between two states",
 		Long: `Show what changed between two states.
 
-Without FROM, it is what the last run changed, also if that run was restored. Of a
-live cell it is what changed since its start. FROM alone is compared with the cell's
+Without FROM, it is all undecided work: what accept takes. If nothing is undecided, it
+is what the last run changed, also if that run was restored. Of a live cell it is what
+changed since its start. FROM alone is compared with the cell's
 present state. FROM and TO are states of the cell, or other cells, or states of
 other cells; another cell stands for its present state. A name that is both a
 checkpoint of the cell and another cell is refused (exit 4).

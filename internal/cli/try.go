@@ -10,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 func newTry(s *session) *cobra.Command {
@@ -28,7 +31,10 @@ cell.
 
 On a terminal, try shows the changes in short and asks what to do: accept and apply
 them, discard them, keep the run pending, show the diff, or open a shell in the cell.
-Without a terminal, try ends as run does.`,
+Nothing is accepted that was not shown. If earlier runs are undecided, they are shown
+first: [1] accepts this run only and leaves out what they changed, [a] accepts them,
+too. A path that both changed is taken whole, and so is a git repository. Without a
+terminal, try ends as run does.`,
 		Example: `  forkcell try -- make format
   forkcell try --from ./project --policy dev -- npm update`,
 		DisableFlagsInUseLine: true,
@@ -69,6 +75,9 @@ type trial struct {
 
 	cell  string
 	first *api.RunResult // the run that was tried; more may follow in a shell
+
+	shown   []string          // the undecided runs whose changes were shown
+	earlier []api.EarlierWork // those before them
 }
 
 func (t *trial) do(from string, argv []string) error {
@@ -153,13 +162,17 @@ func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	return nil
 }
 
-// choices returns the answers to the question, in the order in which they are
-// offered. The letter of an answer that cannot be undone is not the first letter of
-// another one.
-func choices() []struct{ letter, word, text string } {
-	return []struct{ letter, word, text string }{
-		{"a", "accept", "accept and apply"}, {"x", "discard", "discard"}, {"k", "keep", "keep"}, {"d", "diff", "diff"}, {"s", "shell", "shell"},
+// choice is an answer to the question.
+type choice struct{ letter, word, text string }
+
+// choices returns the answers in the order in which they are offered. The letter of an
+// answer that cannot be undone is not the first letter of another one.
+func (t *trial) choices() []choice {
+	accept := []choice{{"a", "accept", "accept and apply"}}
+	if len(t.earlier) > 0 {
+		accept = []choice{{"1", "only", "accept and apply this run only"}, {"a", "accept", "this and the earlier"}}
 	}
+	return append(accept, choice{"x", "discard", "discard"}, choice{"k", "keep", "keep"}, choice{"d", "diff", "diff"}, choice{"s", "shell", "shell"})
 }
 
 // question shows the changes and asks until the run is decided. On Ctrl-C, or if
@@ -168,11 +181,11 @@ func (t *trial) question() error {
 	if err := t.show(diffOptions{stat: true}); err != nil {
 		return err
 	}
-	var offer []string
-	for _, c := range choices() {
-		offer = append(offer, c.text+" ["+c.letter+"]")
-	}
 	for {
+		var offer []string
+		for _, c := range t.choices() {
+			offer = append(offer, c.text+" ["+c.letter+"]")
+		}
 		answer, err := t.session.ask(strings.Join(offer, ", ") + "? ")
 		if err != nil {
 			return nil // no answer: the run stays pending
@@ -190,17 +203,16 @@ func (t *trial) question() error {
 // answer carries out the chosen answer, and reports whether the run is decided.
 func (t *trial) answer(given string) (decided bool, err error) {
 	word := ""
-	for _, c := range choices() {
+	for _, c := range t.choices() {
 		if given != "" && (given == c.letter || given == c.word) {
 			word = c.word
 		}
 	}
 	switch word {
 	case "accept":
-		err = t.decide(func(ctx context.Context, e Engine) error {
-			return runAccept(ctx, t.session, e, t.cell, acceptOptions{force: true, apply: true})
-		})
-		return err == nil, err
+		return t.accept(append(t.ids(), t.shown...), nil)
+	case "only":
+		return t.accept(t.shown, t.ids())
 	case "discard":
 		err = t.decide(func(ctx context.Context, e Engine) error {
 			return runRestore(ctx, t.session, e, api.RestoreRequest{Cell: t.cell, Run: t.first.RunID, Reason: "discarded"})
@@ -212,11 +224,14 @@ func (t *trial) answer(given string) (decided bool, err error) {
 	case "diff":
 		return false, t.show(diffOptions{})
 	case "shell":
-		return false, t.shell()
+		if err := t.shell(); err != nil {
+			return false, err
+		}
+		return false, t.show(diffOptions{stat: true})
 	}
 	if given != "" {
 		var words []string
-		for _, c := range choices() {
+		for _, c := range t.choices() {
 			words = append(words, c.letter+" or "+c.word)
 		}
 		return false, usageError("the answers are "+strings.Join(words, ", "), "%s is not an answer", quote.Arg(given))
@@ -224,16 +239,93 @@ func (t *trial) answer(given string) (decided bool, err error) {
 	return false, nil
 }
 
+// accept accepts runs that were shown, leaves others out, and applies the result.
+func (t *trial) accept(runs, leaveOut []string) (decided bool, err error) {
+	err = t.decide(func(ctx context.Context, e Engine) error {
+		return runAccept(ctx, t.session, e, t.cell, acceptOptions{force: true, apply: true, runs: runs, leaveOut: leaveOut})
+	})
+	return err == nil, err
+}
+
 func (t *trial) decide(fn func(context.Context, Engine) error) error {
 	err := t.session.engine(t.cmd.Context(), Write, fn)
 	return joinErrors(err, t.session.out.Flush())
 }
 
-// show compares the state before the run with the present one.
+// show compares the state before the run with the present one. It notes what it shows:
+// nothing else is accepted. Earlier undecided work is shown before, under its name.
 func (t *trial) show(o diffOptions) error {
-	req := api.DiffRequest{Cell: t.cell, State: t.first.CheckpointBefore}
-	err := t.session.engine(t.cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runDiff(ctx, t.session, e, req, o) })
+	err := t.session.engine(t.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+		res, err := e.Diff(ctx, api.DiffRequest{Cell: t.cell, State: t.first.CheckpointBefore, Stream: true})
+		if err != nil {
+			return err
+		}
+		t.shown, t.earlier = res.Runs, res.Earlier
+		if res.Unapplied > 0 {
+			t.session.noted(count(int64(res.Unapplied), "change was", "changes were") + " accepted before and not applied yet; apply writes them, too: `forkcell diff " + quote.Line(t.cell) + " --since-apply` shows all")
+		}
+		if err := t.showEarlier(ctx, e, o, res); err != nil {
+			return err
+		}
+		return runDiff(ctx, t.session, e, api.DiffRequest{Cell: t.cell, From: res.From, To: res.To}, o)
+	})
 	return joinErrors(err, t.session.out.Flush())
+}
+
+// ids returns those of the earlier undecided work.
+func (t *trial) ids() []string {
+	ids := make([]string, len(t.earlier))
+	for i, w := range t.earlier {
+		ids[i] = w.ID
+	}
+	return ids
+}
+
+// showEarlier shows the earlier undecided work, and what both that and the run changed.
+func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *cell.DiffResult) error {
+	if len(t.earlier) == 0 {
+		return nil
+	}
+	changed := map[string]bool{}
+	for _, w := range t.earlier {
+		what := w.ID
+		if len(w.Command) > 0 {
+			what += " (" + quote.Argv(w.Command) + ")"
+		}
+		t.session.noted("earlier and undecided: " + what)
+		req := api.DiffRequest{Cell: t.cell, From: w.CheckpointBefore, To: w.CheckpointAfter}
+		if err := runDiff(ctx, t.session, e, req, o); err != nil {
+			return err
+		}
+		req.Stream = true
+		res, err := e.Diff(ctx, req)
+		if err != nil {
+			return err
+		}
+		err = res.Each(func(ch tree.Change) error {
+			changed[ch.Path] = true
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var both []string
+	err := this.Each(func(ch tree.Change) error {
+		if changed[ch.Path] && !home.IsDirChange(ch) {
+			both = append(both, quote.Path(ch.Path))
+		}
+		return nil
+	})
+	const most = 5
+	if n := len(both); n > most {
+		both = append(both[:most], count(int64(n-most), "other", "others"))
+	}
+	if len(both) > 0 {
+		t.session.noted("changed by both, and taken whole with this run: " + strings.Join(both, ", "))
+	}
+	t.session.noted("this run, " + t.first.RunID + ":")
+	return err
 }
 
 // shell runs a shell on the present state, as a separate run.

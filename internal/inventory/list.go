@@ -184,6 +184,20 @@ func (inv *Inventory) undecided(tx *store.Tx, c store.Cell, h store.History) (un
 		for _, state := range slices.Backward(states) {
 			work.states = append(work.states, state.ID)
 		}
+		if err == nil {
+			work.before, work.work, err = home.UndecidedWork(tx, c, c.Head)
+		}
 		return work, err
 	})
+}
+
+// UndecidedWork is home.UndecidedWork of the present state of a cell. It is kept while the
+// cell does not change.
+func (inv *Inventory) UndecidedWork(tx *store.Tx, c store.Cell) (before store.Checkpoint, work []home.Work, err error) {
+	h, err := tx.History(c.ID)
+	if err != nil {
+		return before, nil, err
+	}
+	u, err := inv.undecided(tx, c, h)
+	return u.before, u.work, err
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -65,4 +66,9 @@ type memos struct {
 }
 
 // undecidedWork is the work in a cell that waits for a decision, the oldest first.
-type undecidedWork struct{ runs, states []string }
+type undecidedWork struct {
+	runs, states []string
+	// before is the state before the oldest of the work that changed something.
+	before store.Checkpoint
+	work   []home.Work
+}

@@ -35,7 +35,7 @@ func addResources(s *sdk.Server, session Session) {
 		{URITemplate: scheme + "receipts/{receipt}", Name: "receipt", Title: "Receipt", Description: "The signed statement about a run, and its present decision."},
 		{URITemplate: scheme + "runs/{run}", Name: "run", Title: "Run", Description: "A run that is running or has ended."},
 		{URITemplate: scheme + "cells/{cell}", Name: "cell", Title: "Cell", Description: "Everything about one cell."},
-		{URITemplate: scheme + "cells/{cell}/diff", Name: "diff", Title: "Diff", Description: "What the last run of a cell changed, or a live cell since its start."},
+		{URITemplate: scheme + "cells/{cell}/diff", Name: "diff", Title: "Diff", Description: "The undecided work of a cell, else what its last run changed, or a live cell since its start."},
 		{URITemplate: scheme + "cells/{cell}/runs/{run}/diff", Name: "run diff", Title: "Diff of a run", Description: "What a run changed."},
 		{URITemplate: scheme + "cells/{cell}/policy", Name: "policy", Title: "Policy", Description: "The policy of a cell."},
 	} {

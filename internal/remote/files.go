@@ -39,7 +39,7 @@ func (e *Engine) Refresh(ctx context.Context, r api.RefreshRequest) (*api.Refres
 
 // Accept accepts a run, and may write it to the source directory.
 func (e *Engine) Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error) {
-	body := client.Accept{Run: r.Run, Only: r.Only, Except: r.Except, Reason: r.Reason, Force: r.Force, Apply: r.Apply}
+	body := client.Accept{Run: r.Run, Runs: r.Runs, LeaveOut: r.LeaveOut, Only: r.Only, Except: r.Except, Reason: r.Reason, Force: r.Force, Apply: r.Apply}
 	if r.Apply && !e.client.Local() {
 		return e.acceptHere(ctx, r, body)
 	}

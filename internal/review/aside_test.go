@@ -48,7 +48,7 @@ func TestAside(t *testing.T) {
 			t.Errorf("the page %s does not list what is set aside:\n%s", name, b.String())
 		}
 	}
-	if _, _, err := findChange(t.Context(), differ{}, run, "docs/.envrc"); err != nil {
+	if _, _, err := findChange(t.Context(), differ{}, api.DiffRequest{}, "docs/.envrc"); err != nil {
 		t.Error("a change that is set aside has no page:", err)
 	}
 }

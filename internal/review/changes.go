@@ -35,6 +35,9 @@ type changes struct {
 	Added, Gone int
 	Notes       []string
 	From, To    string
+	// Runs is the undecided work whose changes these are, Earlier what is before it.
+	Runs    []string
+	Earlier []api.EarlierWork
 	// View is unified or split, Space is ignore or "".
 	View, Space string
 
@@ -123,7 +126,7 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 	if err != nil {
 		return nil, err
 	}
-	page := &changes{First: o.first, Notes: res.Notes, From: res.From, To: res.To, View: o.view, Space: o.space, here: o.here}
+	page := &changes{First: o.first, Notes: res.Notes, From: res.From, To: res.To, Runs: res.Runs, Earlier: res.Earlier, View: o.view, Space: o.space, here: o.here}
 	var raw []tree.Change
 	err = res.Each(func(c tree.Change) error {
 		if page.Total >= o.first && len(raw) < filesOnPage {
@@ -176,11 +179,10 @@ func (c *changes) AsideHeading() string { return cell.AsideHeading }
 // errFound ends a comparison.
 var errFound = errors.New("found")
 
-// findChange returns the change of one path by a run.
-func findChange(ctx context.Context, e comparer, run *api.RunInfo, path string) (*tree.Change, *cell.DiffResult, error) {
-	res, err := e.Diff(ctx, api.DiffRequest{
-		Cell: run.Cell, Run: run.RunID, Stream: true, Paths: []string{path}, Unpaired: run.ChangedFiles > pairedFiles,
-	})
+// findChange returns the change of one path in a comparison.
+func findChange(ctx context.Context, e comparer, r api.DiffRequest, path string) (*tree.Change, *cell.DiffResult, error) {
+	r.Stream, r.Paths = true, []string{path}
+	res, err := e.Diff(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}

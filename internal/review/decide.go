@@ -77,7 +77,8 @@ func (q *request) decide() error {
 	return q.goTo(path("runs", info.RunID) + "?done=" + done)
 }
 
-// accept accepts the ticked files of a run, and returns the word for what was done.
+// accept accepts the ticked files of the work that the page showed, leaves out earlier
+// undecided work that it named, and returns the word for what was done.
 func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done string, err error) {
 	left, err := q.unticked()
 	if err != nil {
@@ -88,7 +89,7 @@ func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done 
 		done = "partly"
 	}
 	_, err = engine.Accept(q.Context(), api.AcceptRequest{
-		Cell: info.Cell, Run: info.RunID, Reason: reason, Force: q.PostForm.Get("force") == "yes", ExceptPaths: left,
+		Cell: info.Cell, Run: info.RunID, Runs: q.PostForm["shown"], LeaveOut: q.PostForm["leave"], Reason: reason, Force: q.PostForm.Get("force") == "yes", ExceptPaths: left,
 	})
 	return done, err
 }

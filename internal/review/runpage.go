@@ -43,10 +43,20 @@ type runBody struct {
 	Decides  bool
 	MayRun   bool
 	Asked    []control
+	// All reports whether the changes are those of the earlier undecided work, too.
+	All bool
 }
 
 // Pending reports whether the run waits for a decision.
 func (b runBody) Pending() bool { return b.Decision == "pending" }
+
+// AllParam is the parameter of links that keep All.
+func (b runBody) AllParam() string {
+	if b.All {
+		return "yes"
+	}
+	return ""
+}
 
 // LongCommand reports whether the command does not fit into the head of the page.
 func (b runBody) LongCommand() bool { return len(quote.Argv(b.Command)) > 240 }
@@ -82,11 +92,18 @@ func (q *request) runPage() error {
 	}
 	o.known = info.ChangedFiles
 	if body.Cell != nil && body.Ended() {
-		if body.Changes, err = compare(ctx, q.engine, api.DiffRequest{Cell: info.Cell, Run: info.RunID}, o); err != nil {
+		var r api.DiffRequest
+		if r, body.All, err = q.changesOf(ctx, info); err == nil {
+			if body.All {
+				o.known = 0
+			}
+			body.Changes, err = compare(ctx, q.engine, r, o)
+		}
+		if err != nil {
 			body.Missing = q.problem(err)
 		}
 	}
-	if body.Changes != nil {
+	if body.Changes != nil && !body.All {
 		for _, f := range body.Changes.Files {
 			f.showPictures(info.RunID)
 		}
@@ -102,6 +119,22 @@ func (q *request) runPage() error {
 	body.Output = q.outputTails(ctx, info.RunID)
 	title := "Run of " + info.Cell
 	return q.show("run", frame{Title: title, Nav: "cells", Live: liveRun(info), Body: body})
+}
+
+// changesOf returns the request for the changes that a page about a run shows: those of
+// the run, or, if the visitor wants all, those of all undecided work up to it.
+func (q *request) changesOf(ctx context.Context, info *api.RunInfo) (r api.DiffRequest, all bool, err error) {
+	r = api.DiffRequest{Cell: info.Cell, Run: info.RunID}
+	if q.URL.Query().Get("all") == "" {
+		return r, false, nil
+	}
+	one := r
+	one.Stream = true
+	res, err := q.engine.Diff(ctx, one)
+	if err != nil || len(res.Earlier) == 0 {
+		return r, false, err
+	}
+	return api.DiffRequest{Cell: info.Cell, From: res.Earlier[0].CheckpointBefore, To: info.After}, true, nil
 }
 
 // addCellOf adds the cell of a run, if it still exists.

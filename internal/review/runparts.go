@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -46,7 +47,7 @@ func (q *request) runFile() error {
 	if err != nil {
 		return err
 	}
-	c, res, err := findChange(q.Context(), q.engine, info, q.URL.Query().Get("path"))
+	c, res, err := q.findChange(info, q.URL.Query().Get("path"))
 	if err != nil {
 		return err
 	}
@@ -58,6 +59,16 @@ func (q *request) runFile() error {
 	return q.show("file", frame{Title: "Change of a file", Nav: "cells", Body: body})
 }
 
+// findChange returns the change of one path that the page of a run shows.
+func (q *request) findChange(info *api.RunInfo, name string) (*tree.Change, *cell.DiffResult, error) {
+	r, all, err := q.changesOf(q.Context(), info)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Unpaired = !all && info.ChangedFiles > pairedFiles
+	return findChange(q.Context(), q.engine, r, name)
+}
+
 // runImage sends one side of a changed picture: contents that have the digest of the
 // state, and are a picture of points. Anything else a browser could execute.
 func (q *request) runImage() error {
@@ -66,7 +77,7 @@ func (q *request) runImage() error {
 		return err
 	}
 	v := q.URL.Query()
-	c, res, err := findChange(q.Context(), q.engine, info, v.Get("path"))
+	c, res, err := q.findChange(info, v.Get("path"))
 	if err != nil {
 		return err
 	}

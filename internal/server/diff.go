@@ -22,7 +22,7 @@ type differ interface {
 
 type diffInput struct {
 	InCell
-	Run        string   `query:"run" doc:"What this run changed. Without it, and without from and to: what the last run changed, or a live cell since its start."`
+	Run        string   `query:"run" doc:"What this run changed. Without it, and without from and to: all undecided work, as accept takes it, else what the last run changed, or a live cell since its start."`
 	From       string   `query:"from" doc:"A state of the cell, or another cell."`
 	To         string   `query:"to" doc:"A state of the cell, or another cell. Without it, the present state."`
 	Path       []string `query:"path,explode" doc:"Only this path and what is below it."`

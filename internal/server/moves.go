@@ -106,7 +106,8 @@ func (s *Server) checkpoint(ctx context.Context, c *call, in *moveInput[api.Chec
 func (s *Server) accept(ctx context.Context, c *call, in *moveInput[api.AcceptBody]) (*api.AcceptResult, error) {
 	b := in.body()
 	return c.engine.Accept(ctx, api.AcceptRequest{
-		Cell: in.Cell, Run: b.Run, Reason: b.Reason, Force: b.Force, Only: b.Only, Except: b.Except, Apply: b.Apply,
+		Cell: in.Cell, Run: b.Run, Runs: b.Runs, LeaveOut: b.LeaveOut,
+		Reason: b.Reason, Force: b.Force, Only: b.Only, Except: b.Except, Apply: b.Apply,
 	})
 }
 

@@ -108,6 +108,7 @@ export const grammarOf: ReadonlyMap<string, keyof typeof grammars> = new Map([
   ["root_before", "word"],
   ["run_id", "id"],
   ["run_ids", "id"],
+  ["runs", "id"],
   ["runtime", "line"],
   ["scopes", "line"],
   ["session_assurance", "line"],

@@ -111,6 +111,7 @@ FIELDS = {
     "root_before": "word",
     "run_id": "id",
     "run_ids": "id",
+    "runs": "id",
     "runtime": "line",
     "scopes": "line",
     "session_assurance": "line",

@@ -1,0 +1,139 @@
+package cell
+
+import (
+	"context"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// undecided compares the state before all undecided work with the state after it: what an
+// acceptance takes. It reports whether there is such work.
+func (d *comparison) undecided() (found bool, err error) {
+	err = d.e.View(func(tx *store.Tx) error {
+		before, work, err := d.e.UndecidedWork(tx, d.cell)
+		if err != nil || len(work) == 0 {
+			return err
+		}
+		found = true
+		d.from, d.to = before, work[len(work)-1].After()
+		d.show(work, 0)
+		return d.sourceSince(tx, before)
+	})
+	return found, err
+}
+
+// sourceSince compares with the state of the source that a refresh brought in after the
+// undecided work began: what came from the source is no part of the work. The state
+// before must be applied.
+func (d *comparison) sourceSince(tx *store.Tx, before store.Checkpoint) error {
+	old, err := d.applied(tx, before)
+	if err != nil || old.ID == "" || old.Root() != before.Root() {
+		return err
+	}
+	now, err := d.applied(tx, d.to)
+	if err == nil && now.ID != "" && !now.Freed {
+		d.from = now
+	}
+	return err
+}
+
+// applied returns the state of the source that a state builds on, as apply compares them,
+// or none if nothing can be applied.
+func (d *comparison) applied(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+	if d.cell.Live != "" || d.cell.Source == "" {
+		return store.Checkpoint{}, nil
+	}
+	c, err := (&session{e: d.e, cell: d.cell}).shared(tx, state)
+	if api.CodeOf(err) == api.CodeStateLost {
+		return store.Checkpoint{}, nil
+	}
+	return c, err
+}
+
+// show notes the undecided work whose changes the comparison shows: that from a number on.
+func (d *comparison) show(work []home.Work, from int) {
+	d.waits = true
+	for i, w := range work {
+		if i >= from {
+			d.runs = append(d.runs, w.ID)
+			continue
+		}
+		d.earlier = append(d.earlier, earlierWork(w))
+	}
+}
+
+// waiting finds the undecided work whose changes the comparison shows, and that which both
+// states have.
+func (d *comparison) waiting(ctx context.Context) error {
+	err := d.e.View(func(tx *store.Tx) error {
+		before, work, err := d.e.UndecidedWork(tx, d.cell)
+		if err != nil || len(work) == 0 {
+			return err
+		}
+		if !d.waits {
+			if err := d.shown(tx, work); err != nil || !d.waits {
+				return err
+			}
+		}
+		if d.req.Run != "" || d.req.SinceApply {
+			return nil
+		}
+		d.begin = before
+		d.source, err = d.applied(tx, before)
+		return err
+	})
+	if err != nil || d.source.ID == "" || d.source.Root() == d.begin.Root() || d.source.Freed || d.begin.Freed {
+		return err
+	}
+	from, to, err := d.e.Trees(d.source, d.begin, workspace.AreaWorkspace)
+	if err != nil {
+		return d.e.ReadError(err, d.source, d.begin)
+	}
+	err = tree.DiffFunc(from, to, tree.DiffOptions{SameBytes: func(p string, a, b tree.Entry) (bool, error) {
+		return d.e.SameBytes(ctx, []store.Checkpoint{d.source, d.begin}, []store.Cell{d.cell, d.cell}, workspace.AreaWorkspace, p, a, b)
+	}}, func(tree.Change) error {
+		d.unapplied++
+		return ctx.Err()
+	})
+	return d.e.ReadError(err, d.source, d.begin)
+}
+
+// shown finds the part of the undecided work that a comparison shows. The end of the
+// comparison is the present state, or one that the work made.
+func (d *comparison) shown(tx *store.Tx, work []home.Work) error {
+	made := func(w home.Work) bool {
+		return slices.ContainsFunc(w.States, func(c store.Checkpoint) bool { return c.ID == d.to.ID })
+	}
+	if last := slices.IndexFunc(work, made); last >= 0 {
+		work = work[:last+1]
+	} else if d.to.ID != d.cell.Head {
+		return nil
+	}
+	first := slices.IndexFunc(work, func(w home.Work) bool { return w.States[0].Parent == d.from.ID })
+	if first < 0 {
+		old, err := lineageSet(tx, d.from.ID)
+		if err != nil {
+			return err
+		}
+		first = slices.IndexFunc(work, func(w home.Work) bool { return !old[w.After().ID] })
+	}
+	if first < 0 {
+		first = len(work)
+	}
+	d.show(work, first)
+	return nil
+}
+
+// earlierWork describes undecided work that a comparison does not show.
+func earlierWork(w home.Work) api.EarlierWork {
+	e := api.EarlierWork{ID: w.ID, CheckpointBefore: w.States[0].Parent, CheckpointAfter: w.After().ID}
+	if w.Run != nil {
+		e.Command, e.ChangedFiles = w.Run.Command, w.Run.Changed
+	}
+	return e
+}
