@@ -24,6 +24,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/gvisor"
 	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -109,13 +110,17 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 		inner := release
 		release = func() error { cool(); return inner() }
 	}()
+	var written hosttool.Closed
+	find := func(name string) (string, error) { return hosttool.InEnv(caller.Env, written).Look(name) }
 	config := cell.Config{
-		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Native: native.Options{ProbeDir: home}})},
+		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Find: find, Native: native.Options{ProbeDir: home}})},
 		Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Lines: patch.Lines, Logger: logger(),
 	}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Serve && mode != Rescue {
-		return cell.New(config), func() error { return nil }, nil
+		e := cell.New(config)
+		written = e.WrittenDirs
+		return e, func() error { return nil }, nil
 	}
 	if err != nil {
 		return nil, nil, openError(err)
@@ -130,7 +135,9 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 	if mode == Serve {
 		runner.AwaitReady()
 	}
-	return cell.New(config), h.close, nil
+	e := cell.New(config)
+	written = e.WrittenDirs
+	return e, h.close, nil
 }
 
 // firstProgram returns the program of a mode's first processes, or nothing if it is this

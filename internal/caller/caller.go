@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -26,6 +27,9 @@ type Caller struct {
 	// Env has the caller's variables, as K=V: for credentials, for what a policy
 	// passes on, and for the search path.
 	Env []string
+	// Closed returns the directories that cells can have written: no program of the host
+	// is started from them. nil is none.
+	Closed hosttool.Closed
 	// Git returns the caller's identity for git. It may be nil.
 	Git func() GitUser
 	// Expect, if set, is the revision that a cell must have to be changed: the number
@@ -89,7 +93,7 @@ func (c Caller) LookupEnv(name string) (string, bool) {
 
 // Reader reads the caller's sources of credentials.
 func (c Caller) Reader() credential.Reader {
-	return credential.Reader{Env: c.Env, Dir: c.Dir, Stderr: c.Stderr}
+	return credential.Reader{Env: c.Env, Dir: c.Dir, Stderr: c.Stderr, Closed: c.Closed}
 }
 
 // FileReader reads the sources of the credentials file.

@@ -85,6 +85,9 @@ func New(c Config) *Engine {
 		Store: c.Store, Workspace: c.Workspace, Evidence: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor),
 		Caller: c.Caller, Path: c.Home, Version: c.Version, Now: c.Now, Logger: c.Logger,
 	}
+	if h.Caller.Closed == nil {
+		h.Caller.Closed = h.WrittenDirs
+	}
 	e := &Engine{
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
 		lines: c.Lines, shared: &shared{steady: bootTime},

@@ -212,7 +212,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	}
 	return publish.Prepare(ctx, publish.Options{
 		History: history,
-		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Home: p.e.Caller.Home, Settings: p.settings,
+		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Closed: p.e.Caller.Closed, Home: p.e.Caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		HasToken: p.req.HasToken,
 		Secret: func(path string) (string, bool) {

@@ -120,6 +120,13 @@ func agentArgs(cmd *cobra.Command, args []string) error {
 	return positional("NAME")(cmd, before)
 }
 
+// operatorHost is this host with the environment of this process, for planning a session.
+func (s *session) operatorHost() agentsession.Host {
+	h := operatorHost()
+	h.Closed = s.writtenDirs
+	return h
+}
+
 // operatorHost is this host with the environment of this process.
 func operatorHost() agentsession.Host {
 	home, _ := os.UserHomeDir() // without one, ~/ is not replaced
@@ -180,11 +187,11 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	if err = o.terminal.resolve(r.cmd, r.session); err != nil {
 		return err
 	}
-	if r.options, err = o.resolve(r.cmd); err != nil {
+	if r.options, err = o.resolve(r.cmd, r.session); err != nil {
 		return err
 	}
 	r.options.Network.Unrestricted = o.unrestricted
-	p, err := operatorHost().Prepare(agentsession.Wish{
+	p, err := r.session.operatorHost().Prepare(agentsession.Wish{
 		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
 		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
 	})

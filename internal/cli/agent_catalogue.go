@@ -169,12 +169,12 @@ a cell.`,
 			if s.daemon.URL != "" {
 				return s.checkThere(cmd, args[0])
 			}
-			options, err := o.resolve(cmd)
+			options, err := o.resolve(cmd, s)
 			if err != nil {
 				return err
 			}
 			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
-				st, err := operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
+				st, err := s.operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
 				return s.checked(st, err)
 			})
 		},

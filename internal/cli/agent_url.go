@@ -96,7 +96,7 @@ func (r *agentRun) sent(args []string) (api.SessionSettings, api.SessionOptions,
 	if err := o.terminal.resolve(r.cmd, r.session); err != nil {
 		return b, api.SessionOptions{}, err
 	}
-	run, err := o.resolve(r.cmd)
+	run, err := o.resolve(r.cmd, r.session)
 	run.Network.Unrestricted = o.unrestricted
 	return b, api.SessionOptions{RunOptions: run, InjectionPolicy: api.Text(o.injection)}, err
 }

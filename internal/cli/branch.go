@@ -46,7 +46,7 @@ has ended.`,
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			req, err := o.request(cmd, args[0])
+			req, err := o.request(cmd, s, args[0])
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ has ended.`,
 	return cmd
 }
 
-func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequest, error) {
+func (o *branchOptions) request(cmd *cobra.Command, s *session, cell string) (api.BranchRequest, error) {
 	req := o.BranchRequest
 	req.Cell, req.CredentialsFile = cell, credentialsFile()
 	if cmd.Flags().Changed("number") && o.N < 1 {
@@ -84,7 +84,7 @@ func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequ
 	}
 	var err error
 	if cmd.Flags().Changed("policy") {
-		req.Policy, err = readPolicy(verb(cmd), o.policy)
+		req.Policy, err = s.readPolicy(verb(cmd), o.policy)
 	}
 	return req, err
 }

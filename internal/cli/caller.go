@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -47,8 +47,8 @@ func onHost(name string) (found, show string) {
 	if name == "" || strings.Contains(name, "/") {
 		return "", ""
 	}
-	found, err := exec.LookPath(name)
-	if err != nil || !filepath.IsAbs(found) {
+	found, err := hosttool.In(os.Getenv("PATH"), nil).Look(name) // it is not started
+	if err != nil {
 		return "", ""
 	}
 	real, err := filepath.EvalSymlinks(found)

@@ -125,6 +125,7 @@ type session struct {
 	now      func() time.Time
 
 	home    string
+	opened  Engine // during a command that needs it
 	daemon  api.DaemonOptions
 	json    bool
 	quiet   bool
@@ -202,7 +203,9 @@ func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 	if err != nil {
 		return err
 	}
+	s.opened = e
 	defer func() {
+		s.opened = nil
 		if cerr := release(); err == nil && cerr != nil {
 			err = &api.Error{Kind: api.Failed, Code: api.CodeClose, Message: "close the home: " + cerr.Error(), Err: cerr}
 		}

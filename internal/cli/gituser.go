@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/hosttool"
 )
 
 // gitUser is the caller's identity for git.
@@ -109,14 +110,20 @@ func (u *gitUser) readKey(line string) bool {
 	return true
 }
 
-// askGitUser asks git.
+// askGitUser asks the git of the system. It may run while the home is being opened, so that
+// it cannot know which other directories are safe.
 func askGitUser(ctx context.Context) (u gitUser) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+	programs := hosttool.System()
+	git, err := programs.Look("git")
+	if err != nil {
+		return u
+	}
+	cmd := exec.CommandContext(ctx, git, "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Dir = "/"
-	cmd.Env = []string{"GIT_TERMINAL_PROMPT=0"}
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH"} {
+	cmd.Env = []string{"GIT_TERMINAL_PROMPT=0", "PATH=" + programs.Path()}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}

@@ -50,7 +50,7 @@ clone. An explicit --backend never falls back to another.`,
 			if s.lacks(o.from) {
 				return s.handOver()
 			}
-			req, err := o.request(cmd, args[0])
+			req, err := o.request(cmd, s, args[0])
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func (o initOptions) check(cmd *cobra.Command) error {
 	return checkRuntime(cmd, o.runtime)
 }
 
-func (o initOptions) request(cmd *cobra.Command, name string) (api.InitRequest, error) {
+func (o initOptions) request(cmd *cobra.Command, s *session, name string) (api.InitRequest, error) {
 	req := api.InitRequest{
 		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
 		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly,
@@ -97,7 +97,7 @@ func (o initOptions) request(cmd *cobra.Command, name string) (api.InitRequest, 
 		return req, err
 	}
 	if cmd.Flags().Changed("policy") {
-		req.Policy, err = readPolicy(verb(cmd), o.policy)
+		req.Policy, err = s.readPolicy(verb(cmd), o.policy)
 	}
 	return req, err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/hosttool"
 )
 
 // pager returns the command that output on a terminal goes through, or nil. An
@@ -22,9 +24,15 @@ func (s *session) pager() *exec.Cmd {
 		if line == "" || line == "cat" {
 			return nil
 		}
-		return exec.Command("sh", "-c", line) // the usual meaning of $PAGER
+		sh, err := hosttool.System().Look("sh")
+		if err != nil {
+			return nil
+		}
+		cmd := exec.Command(sh, "-c", line) // the usual meaning of $PAGER
+		cmd.Env = s.hostTools().Env(os.Environ())
+		return cmd
 	}
-	less, err := exec.LookPath("less")
+	less, err := s.hostTools().Look("less")
 	if err != nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ type validation struct {
 }
 
 func runPolicyValidate(s *session, command, name string) error {
-	file, err := readPolicy(command, name)
+	file, err := s.readPolicy(command, name)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 	res, err := e.Policy(ctx, name)
 	var file *api.PolicyFile
 	if err != nil && api.KindOf(err) == api.NotFound && preset.Known(name) {
-		file = readPreset(name)
+		file = s.readPreset(name)
 		res, err = cell.ReadPolicy(s.caller(), *file)
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ policy sends a credential to other hosts, its value must be given again.`,
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			file, err := readPolicy(verb(cmd), args[1])
+			file, err := s.readPolicy(verb(cmd), args[1])
 			if err != nil {
 				return err
 			}
@@ -176,11 +176,11 @@ cell, else a preset.`,
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			a, err := policyRef(verb(cmd), args[0])
+			a, err := s.policyRef(verb(cmd), args[0])
 			if err != nil {
 				return err
 			}
-			b, err := policyRef(verb(cmd), args[1])
+			b, err := s.policyRef(verb(cmd), args[1])
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ answer.`,
 			if err != nil {
 				return err
 			}
-			ref, err := policyRef(verb(cmd), args[0])
+			ref, err := s.policyRef(verb(cmd), args[0])
 			if err != nil {
 				return err
 			}

@@ -22,10 +22,10 @@ const maxPolicyFile = 2 << 20
 
 // readPolicy reads a policy file that the operator names, or a preset if no such
 // file exists.
-func readPolicy(command, name string) (*api.PolicyFile, error) {
+func (s *session) readPolicy(command, name string) (*api.PolicyFile, error) {
 	text, err := readBounded(name, maxPolicyFile)
 	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDirectory)) && preset.Known(name) {
-		return readPreset(name), nil
+		return s.readPreset(name), nil
 	}
 	if err != nil {
 		return nil, usageError("give a policy file, or one that `forkcell policy list` names", "%s: policy %s: %v", command, quote.Path(name), err)
@@ -38,9 +38,9 @@ func readPolicy(command, name string) (*api.PolicyFile, error) {
 }
 
 // readPreset reads a preset that is known.
-func readPreset(name string) *api.PolicyFile {
+func (s *session) readPreset(name string) *api.PolicyFile {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.Text(context.Background(), name, os.Environ())
+	text, registries := preset.Text(context.Background(), name, os.Environ(), s.writtenDirs)
 	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
 	for _, r := range registries {
 		file.Resolve = append(file.Resolve, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
@@ -75,15 +75,15 @@ func readBounded(name string, limit int64) ([]byte, error) {
 
 // policyRef resolves an argument to a file if one exists, or else to a cell, or
 // else to a preset.
-func policyRef(command, arg string) (cell.PolicyRef, error) {
+func (s *session) policyRef(command, arg string) (cell.PolicyRef, error) {
 	info, err := os.Stat(arg)
 	if err != nil || info.IsDir() {
 		ref := cell.PolicyRef{Cell: arg}
 		if preset.Known(arg) {
-			ref.Otherwise = func() *api.PolicyFile { return readPreset(arg) }
+			ref.Otherwise = func() *api.PolicyFile { return s.readPreset(arg) }
 		}
 		return ref, nil
 	}
-	file, err := readPolicy(command, arg)
+	file, err := s.readPolicy(command, arg)
 	return cell.PolicyRef{File: file}, err
 }

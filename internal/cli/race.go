@@ -87,7 +87,7 @@ for each attempt that ends and for each judgement, and the result at the end.`,
 				go s.gitUser() // in parallel
 				return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runChoose(ctx, s, e, o.choice(args)) })
 			}
-			req, err := o.request(cmd, args)
+			req, err := o.request(cmd, s, args)
 			if err != nil {
 				return err
 			}
@@ -185,8 +185,8 @@ func runChoose(ctx context.Context, s *session, e racer, req api.ChooseRequest) 
 	return joinErrors(err, s.emit(res, func(p *page) { printRace(p, res) }))
 }
 
-func (o *raceOptions) request(cmd *cobra.Command, args []string) (api.RaceRequest, error) {
-	options, err := o.resolve(cmd)
+func (o *raceOptions) request(cmd *cobra.Command, s *session, args []string) (api.RaceRequest, error) {
+	options, err := o.resolve(cmd, s)
 	if err != nil {
 		return api.RaceRequest{}, err
 	}

@@ -163,7 +163,7 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 	if err := checkResult(cmd, o.result); err != nil {
 		return nil, err
 	}
-	req, err := o.request(cmd, name, argv)
+	req, err := o.request(cmd, s, name, argv)
 	if err == nil && o.dryRun {
 		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 			return runPlan(ctx, s, e, fam, o.backend, req)
@@ -178,8 +178,8 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 }
 
 // request turns the flags into a request to the engine.
-func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (api.RunRequest, error) {
-	options, err := o.resolve(cmd)
+func (o *runOptions) request(cmd *cobra.Command, s *session, name string, argv []string) (api.RunRequest, error) {
+	options, err := o.resolve(cmd, s)
 	req := api.RunRequest{
 		Cell: name, Args: argv, RunOptions: options,
 		CheckpointBefore: o.checkpointBefore || o.checkpointName != "",

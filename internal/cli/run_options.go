@@ -53,7 +53,7 @@ func (o *optionFlags) addFlags(f *pflag.FlagSet, text optionTexts) {
 }
 
 // resolve checks the flags, reads the files that they name, and returns the options.
-func (o *optionFlags) resolve(cmd *cobra.Command) (api.RunOptions, error) {
+func (o *optionFlags) resolve(cmd *cobra.Command, s *session) (api.RunOptions, error) {
 	out := o.RunOptions
 	out.Grants.ConfigFile = api.Text(configFile("config.yaml"))
 	out.Network.CredentialsFile = credentialsFile()
@@ -65,7 +65,7 @@ func (o *optionFlags) resolve(cmd *cobra.Command) (api.RunOptions, error) {
 	}
 	var err error
 	if cmd.Flags().Changed("policy") {
-		if out.Policy, err = readPolicy(verb(cmd), o.policy); err != nil {
+		if out.Policy, err = s.readPolicy(verb(cmd), o.policy); err != nil {
 			return out, err
 		}
 		out.Network.Resolve = withPins(o.Network.Resolve, out.Policy.Resolve)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -283,7 +284,14 @@ func writeSystemFile(name string, data []byte) error {
 }
 
 func runSystem(ctx context.Context, argv []string) error {
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+	programs := hosttool.System() // it may be root's
+	program, err := programs.Look(argv[0])
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, argv[1:]...)
+	cmd.Env = append(programs.Env(os.Environ()), "PATH="+programs.Path())
+	out, err := cmd.CombinedOutput()
 	if err != nil && len(out) > 0 {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}

@@ -40,7 +40,7 @@ is warm, and branch takes the moment that it is told to.`,
 		ValidArgsFunction:     s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			options, err := o.resolve(cmd)
+			options, err := o.resolve(cmd, s)
 			if err != nil {
 				return err
 			}

@@ -62,7 +62,7 @@ own policy and the ceiling must allow.`,
 }
 
 func runTokenCreate(ctx context.Context, s *session, f tokenFlags) error {
-	r, err := f.read()
+	r, err := f.read(s)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func printToken(s *session, made *api.TokenCreated) error {
 }
 
 // read reads the files that the flags name.
-func (f tokenFlags) read() (api.TokenRequest, error) {
+func (f tokenFlags) read(s *session) (api.TokenRequest, error) {
 	const command = "token create"
 	r := f.request
 	if r.Name == "" || len(r.Scopes) == 0 {
@@ -115,7 +115,7 @@ func (f tokenFlags) read() (api.TokenRequest, error) {
 		r.Quota = &quota
 	}
 	if f.policy != "" {
-		file, err := readPolicy(command, f.policy)
+		file, err := s.readPolicy(command, f.policy)
 		if err != nil {
 			return r, err
 		}

@@ -93,7 +93,7 @@ the names that the script has defined.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			var err error
-			if o.resolved, err = o.options.resolve(cmd); err != nil {
+			if o.resolved, err = o.options.resolve(cmd, s); err != nil {
 				return err
 			}
 			for _, name := range o.python.Modules {

@@ -40,7 +40,7 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 		sources = append(sources, status.Source)
 	}
 	s := server.New(server.Config{
-		AllowSource: sources, Agents: session.Host{Tools: os.Environ(), Served: true},
+		AllowSource: sources, Agents: session.Host{Tools: os.Environ(), Closed: engine.WrittenDirs, Served: true},
 		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
 	})
 	bound := server.Bound{Name: actor, Cell: o.Cell, Decide: o.AllowDecide}

@@ -87,7 +87,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: listening.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile, GrantsFile: grantsOf(o.Operator),
-		Agents: agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),
+		Agents: agentsOf(o.Operator, engine), AllowAgents: o.AllowAgents, Publish: publishOf(o),
 		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
 	})
 	mountMCP(s, log)
@@ -103,8 +103,8 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 
 // agentsOf returns the coding agents of the operator's host. The operator's variables are
 // not those of callers.
-func agentsOf(o api.Operator) session.Host {
-	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Tools: o.Env, Served: true}
+func agentsOf(o api.Operator, e *cell.Engine) session.Host {
+	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Tools: o.Env, Closed: e.WrittenDirs, Served: true}
 }
 
 // grantsOf returns the file of the operator's lasting grants.

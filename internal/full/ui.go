@@ -20,6 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/review"
 )
 
@@ -105,7 +106,7 @@ func present(ctx context.Context, home string, o api.UIOptions, link string, sho
 	if err := shown(link); err != nil || o.NoOpen {
 		return err
 	}
-	opener, err := exec.LookPath("xdg-open")
+	opener, err := hosttool.System().Look("xdg-open")
 	if err != nil || os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return nil // there is no browser: the link is shown
 	}

@@ -37,6 +37,9 @@ type Home struct {
 // As returns the home for another caller.
 func (h *Home) As(c caller.Caller) *Home {
 	other := *h
+	if c.Closed == nil {
+		c.Closed = h.WrittenDirs
+	}
 	other.Caller, other.Evidence = c, h.Evidence.For(c.Actor, c.Request)
 	return &other
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // OpenHost opens a directory of the host for the caller. What was opened is checked,
@@ -74,4 +76,24 @@ func (h *Home) SourceDir(_ context.Context, name string) (string, error) {
 		return "", err
 	}
 	return c.Source, h.Caller.MayNamePath(c.Source)
+}
+
+// WrittenDirs returns the directories of the host that commands in cells can have
+// written: the home, which has the workspaces, and what cells were made from, which their
+// work is applied to. Those of removed cells are among them.
+func (h *Home) WrittenDirs() ([]string, error) {
+	dirs := []string{h.Path}
+	err := h.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(true)
+		for _, c := range cells {
+			if c.SourceKind == "dir" && !slices.Contains(dirs, c.Source) {
+				dirs = append(dirs, c.Source)
+			}
+		}
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil // there is no home yet
+	}
+	return dirs, err
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -59,10 +60,11 @@ type Registry struct {
 }
 
 // Text returns the policy file of a known preset, and the registries that it
-// allows because the host's tools use them. env is the environment of these, as K=V.
-func Text(ctx context.Context, name string, env []string) ([]byte, []Registry) {
+// allows because the host's tools use them. env is the environment of these, as K=V;
+// none is started from a closed directory.
+func Text(ctx context.Context, name string, env []string, closed hosttool.Closed) ([]byte, []Registry) {
 	if name == Dev {
-		return DevText(ctx, env, false)
+		return DevText(ctx, env, closed, false)
 	}
 	text, err := files.ReadFile("policies/" + name + ".yaml")
 	if err != nil {
@@ -73,12 +75,12 @@ func Text(ctx context.Context, name string, env []string) ([]byte, []Registry) {
 
 // DevText is Text of dev. With system it also has the mirrors that packages of the
 // system come from.
-func DevText(ctx context.Context, env []string, system bool) ([]byte, []Registry) {
+func DevText(ctx context.Context, env []string, closed hosttool.Closed, system bool) ([]byte, []Registry) {
 	text, err := files.ReadFile("policies/" + Dev + ".yaml")
 	if err != nil {
 		panic(err) // cannot happen: the file is embedded
 	}
-	return (&tools{env: env}).dev(ctx, text, system)
+	return (&tools{env: env, closed: closed}).dev(ctx, text, system)
 }
 
 // dev extends the file of dev by what the host's tools use.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestEveryPresetIsValid(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range Names() {
-		text, _ := Text(t.Context(), name, nil)
+		text, _ := Text(t.Context(), name, nil, nil)
 		if s := Summary(name); len(s) < 10 || len(s) > 80 || strings.ContainsAny(s, "#\n") {
 			t.Errorf("%s: the summary is %q", name, s)
 		}
@@ -40,14 +41,14 @@ func TestEveryPresetIsValid(t *testing.T) {
 			}
 		}
 	}
-	if text, _ := Text(t.Context(), "nobody", nil); Known("nobody") || Known("../preset") || text != nil {
+	if text, _ := Text(t.Context(), "nobody", nil, nil); Known("nobody") || Known("../preset") || text != nil {
 		t.Error("a preset that does not exist is known")
 	}
 }
 
 func TestOfflineIsTheDefault(t *testing.T) {
 	t.Parallel()
-	text, _ := Text(t.Context(), "offline", nil)
+	text, _ := Text(t.Context(), "offline", nil, nil)
 	p, err := policy.Parse("offline", text, policy.Options{})
 	if err != nil || p.Hash() != policy.Default().Hash() {
 		t.Errorf("%v", err)
@@ -270,6 +271,37 @@ func TestEnvironment(t *testing.T) {
 		if got := strings.TrimSpace(out); got != want || ok != (want != "") {
 			t.Errorf("with PATH=%q: %q %v, want %q", path, got, ok, want)
 		}
+	}
+}
+
+// TestWrittenTool: a tool that a cell can have written is not started, and no tool starts
+// a program of the cell's.
+func TestWrittenTool(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for path, text := range map[string]string{
+		"src/.venv/bin/npm":  "#!/bin/sh\n: > " + dir + "/started\n",
+		"src/.venv/bin/node": "#!/bin/sh\n: > " + dir + "/started\n",
+		"bin/npm":            "#!/bin/sh\nnode || echo https://registry.example\n",
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &tools{
+		env:    []string{"PATH=" + dir + "/src/.venv/bin:" + dir + "/bin"},
+		closed: func() ([]string, error) { return []string{dir + "/src"}, nil },
+	}
+	out, _, ok := h.withDefaults().Run(t.Context(), question{tool: "npm"})
+	if strings.TrimSpace(out) != "https://registry.example" || !ok {
+		t.Errorf("npm says %q, %v", out, ok)
+	}
+	if _, err := os.Stat(dir + "/started"); err == nil {
+		t.Error("a program of the cell was started")
 	}
 }
 

@@ -15,12 +15,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/hosttool"
 )
 
 // tools runs the host's tools. The zero value is this host; tests replace its
 // parts.
 type tools struct {
-	env []string // as K=V
+	env    []string // as K=V
+	closed hosttool.Closed
 	// Run returns what a tool prints on its two streams; false if the tool is
 	// missing or fails.
 	Run func(ctx context.Context, q question) (out, errs string, ok bool)
@@ -297,35 +300,23 @@ func (h *tools) variable(name string) string {
 	return ""
 }
 
-// find returns the path of a tool in the absolute directories of PATH.
-func (h *tools) find(tool string) (path string, found bool) {
-	for _, dir := range filepath.SplitList(h.variable("PATH")) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(dir + "/" + tool); err == nil {
-			return path, true
-		}
-	}
-	return "", false
-}
-
-// output runs a tool of the host. It runs in the root directory: in a project's
+// output runs a tool of the host, which no cell can have written. It runs in the root directory: in a project's
 // directory, the project's files could change what is allowed.
 func (h *tools) output(ctx context.Context, q question) (out, errs string, ok bool) {
-	path, found := h.find(q.tool)
-	if !found {
+	programs := hosttool.InEnv(h.env, h.closed)
+	path, err := programs.Look(q.tool)
+	if err != nil {
 		return "", "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, q.args...)
 	cmd.Dir = "/"
-	cmd.Env = append(slices.Clone(h.env), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	cmd.Env = append(programs.Env(h.env), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
 	cmd.Env = append(cmd.Env, q.env...)
 	cmd.WaitDelay = time.Second
 	var said, complained bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complained
-	err := cmd.Run()
+	err = cmd.Run()
 	return said.String(), complained.String(), err == nil
 }

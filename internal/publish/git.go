@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/redact"
 )
@@ -62,30 +62,23 @@ func inherited() []string {
 	}
 }
 
-// newRunner finds git in the caller's search path. Directories that are not absolute
-// or that are in the repository are no part of it: the work may hold a program
-// called git.
-func newRunner(env []string, repo string) (*runner, error) {
+// newRunner finds git in the caller's search path. Directories that cells can have
+// written, and the repository, are no part of it: the work may hold a program called git.
+func newRunner(env []string, repo string, closed hosttool.Closed) (*runner, error) {
 	values := map[string]string{}
 	for _, kv := range env {
 		key, value, _ := strings.Cut(kv, "=")
 		values[key] = value
 	}
-	var dirs []string
-	for _, dir := range filepath.SplitList(values["PATH"]) {
-		real, err := filepath.EvalSymlinks(dir) //nolint:forbidigo // a directory of the operator's search path, whose owner is trusted
-		if err == nil && filepath.IsAbs(dir) && !within(real, repo) {
-			dirs = append(dirs, dir)
+	programs := hosttool.InEnv(env, func() (dirs []string, err error) {
+		if closed != nil {
+			dirs, err = closed()
 		}
-	}
-	r := &runner{env: []string{"PATH=" + strings.Join(dirs, ":")}}
-	for _, dir := range dirs {
-		if found, err := exec.LookPath(dir + "/git"); err == nil {
-			r.program = found
-			break
-		}
-	}
-	if r.program == "" {
+		return append(dirs, repo), err
+	})
+	r := &runner{env: []string{"PATH=" + programs.Path()}}
+	var err error
+	if r.program, err = programs.Look("git"); err != nil {
 		return nil, api.Refusef(api.CodePublish, "install git", "there is no git in the search path")
 	}
 	for _, name := range inherited() {
@@ -94,12 +87,6 @@ func newRunner(env []string, repo string) (*runner, error) {
 		}
 	}
 	return r, nil
-}
-
-// within reports whether a path is a directory or something below it.
-func within(p, dir string) bool {
-	rel, err := filepath.Rel(dir, p)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // isolation is the configuration of every call. Together with the environment it

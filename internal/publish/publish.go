@@ -10,6 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/redact"
 )
@@ -27,6 +28,8 @@ type Options struct {
 	// Env and Home are the operator's variables and home directory.
 	Env  []string
 	Home string
+	// Closed are directories that no program is started from.
+	Closed hosttool.Closed
 	// Settings are the operator's.
 	Settings Settings
 
@@ -75,7 +78,7 @@ type Path struct{ Path, Change string }
 // Prepare makes the commit in the scratch directory and runs the gates. The host's
 // repository is only read.
 func Prepare(ctx context.Context, opt Options) (*Work, error) {
-	git, err := newRunner(opt.Env, opt.Path)
+	git, err := newRunner(opt.Env, opt.Path, opt.Closed)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (e *Engine) credentials(ctx context.Context, list []string) (map[string]api
 	if len(list) == 0 {
 		return nil, nil //nolint:nilnil // no credentials
 	}
-	reader := credential.Reader{Env: e.caller.Env, Dir: e.caller.Dir, Stderr: e.caller.Stderr}
+	reader := e.caller.Reader()
 	values := map[string]api.CredentialValue{}
 	for _, text := range list {
 		if credential.IsName(text) {

@@ -165,7 +165,7 @@ func (s *Server) policyFile(ctx context.Context, text string) (file *api.PolicyF
 		return file, nil
 	case preset.Known(text):
 		// The registries of the daemon's own tools are not the caller's.
-		body, _ := preset.Text(ctx, text, s.config.Agents.Tools)
+		body, _ := preset.Text(ctx, text, s.config.Agents.Tools, s.config.Agents.Closed)
 		return &api.PolicyFile{Name: api.Text("preset " + text), Text: body}, nil
 	case !strings.Contains(text, "\n") && !strings.Contains(text, ":"):
 		return nil, api.Usagef("/v1/policies lists the presets; else send the text of a policy", "no such policy: %q", text)

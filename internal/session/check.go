@@ -60,7 +60,7 @@ func (h Host) Check(ctx context.Context, e Checker, q CheckRequest) (*api.AgentS
 	if len(a.Program.Names) == 0 {
 		return nil, api.Usagef("`forkcell agent "+a.Name+" -- PROGRAM` runs one", "agent %s has no program to check", a.Name)
 	}
-	in, err := a.Find(h.Path)
+	in, err := a.Find(h.search())
 	if err != nil {
 		return nil, notUsable(a, err)
 	}

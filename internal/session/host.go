@@ -15,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/preset"
@@ -34,10 +35,16 @@ type Host struct {
 	// Tools is the environment of the host's package tools, which are asked for their
 	// registries, as K=V.
 	Tools []string
+	// Closed are the directories from which no tool is started: cells can have written them.
+	Closed hosttool.Closed
 	// Served reports that a daemon plans the sessions. Its variables, its commands and
 	// the addresses that it finds are not those of its callers.
 	Served bool
 }
+
+// search returns the search path without directories that cells can have written: an
+// agent's program is the operator's, not that of an earlier run.
+func (h Host) search() string { return hosttool.In(h.Path, h.Closed).Path() }
 
 // config returns the path of a file of the operator's configuration; "" if there is
 // none.
@@ -147,7 +154,7 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 		st.Installed, st.Ready = true, true
 		return st
 	}
-	in, err := a.Find(h.Path)
+	in, err := a.Find(h.search())
 	if err != nil {
 		st.Problem = "not installed"
 		if !errors.Is(err, agent.ErrNotInstalled) {
@@ -169,7 +176,7 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 // tools use.
 func (h Host) development(system bool) (p *policy.Policy, pins []string, err error) {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.DevText(context.Background(), h.Tools, system)
+	text, registries := preset.DevText(context.Background(), h.Tools, h.Closed, system)
 	for _, r := range registries {
 		if !h.Served {
 			pins = append(pins, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)

@@ -146,7 +146,7 @@ func defaultLimits(w Wish) policy.Limits {
 func (h Host) program(q *Request) (err error) {
 	a := q.Adapter.Adapter
 	if len(a.Program.Names) > 0 && !q.Allow.ArbitraryCommand {
-		q.Installation, err = a.Find(h.Path)
+		q.Installation, err = a.Find(h.search())
 	} else {
 		if len(q.Arguments) == 0 {
 			return api.Usagef("write: forkcell agent "+a.Name+" -- PROGRAM [ARG]...", "agent %s: no program after --", a.Name)
@@ -170,7 +170,7 @@ func (h Host) command(a *agent.Adapter, name string) (*agent.Installation, error
 	if h.Served {
 		return inCell, nil
 	}
-	in, err := a.FindCommand(h.Path, name)
+	in, err := a.FindCommand(h.search(), name)
 	if errors.Is(err, agent.ErrNotInstalled) && strings.Contains(name, "/") || err != nil && os.IsNotExist(err) {
 		return inCell, nil // it may be in the workspace only
 	}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -113,6 +115,9 @@ func (s *Store) ViewApart(fn func(*Tx) error) error {
 }
 
 func (s *Store) view(conn *sqlite.Conn, fn func(*Tx) error) (err error) {
+	if conn == nil {
+		return fmt.Errorf("%w: it is not open", ErrDatabase)
+	}
 	end := sqlitex.Transaction(conn)
 	defer func() {
 		end(&err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -18,8 +17,10 @@ const RuntimeName = "forkcell-gvisor"
 // Options configure a Driver. The zero value is right for use.
 type Options struct {
 	// Runtime is the path of forkcell-gvisor; empty means the one beside this
-	// program, else the one in PATH.
+	// program, else the one that Find finds.
 	Runtime string
+	// Find finds a program of the host along the search path. nil finds none.
+	Find func(name string) (string, error)
 	// Native configures what holds the runtime. Its Runtime is set.
 	Native native.Options
 }
@@ -69,9 +70,9 @@ func (d *Driver) runtime() (string, error) {
 			return beside, nil
 		}
 	}
-	path, err := exec.LookPath(RuntimeName)
-	if err == nil {
-		path, err = filepath.Abs(path)
+	path, err := "", os.ErrNotExist
+	if d.opt.Find != nil {
+		path, err = d.opt.Find(RuntimeName)
 	}
 	if err != nil {
 		return "", &driver.UnenforceableError{

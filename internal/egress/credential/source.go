@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -119,6 +120,8 @@ type Reader struct {
 	// Stderr receives the error output of commands, which may be a question to
 	// the operator; nil drops it. It never becomes part of an error.
 	Stderr io.Writer
+	// Closed are directories in which no command is looked for.
+	Closed hosttool.Closed
 	// OnlyFiles refuses the other sources.
 	OnlyFiles bool
 	// Timeout bounds each source; zero is DefaultTimeout.
@@ -231,11 +234,8 @@ func (r Reader) program(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	list, _ := r.lookup("PATH")
-	for _, dir := range filepath.SplitList(list) {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
-			return path, nil
-		}
+	if path, err := hosttool.InEnv(r.Env, r.Closed).Look(name); err == nil {
+		return path, nil
 	}
 	return "", exec.ErrNotFound
 }
@@ -299,7 +299,7 @@ func (r Reader) command(outer context.Context, argv []string) ([]byte, error) {
 		return nil, startError(err)
 	}
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
-	cmd.Args[0], cmd.Env, cmd.Dir, cmd.Stderr = argv[0], append([]string{}, r.Env...), r.Dir, r.Stderr
+	cmd.Args[0], cmd.Env, cmd.Dir, cmd.Stderr = argv[0], hosttool.InEnv(r.Env, r.Closed).Env(r.Env), r.Dir, r.Stderr
 	// A child of the command may hold the pipe open after the command's end.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
