@@ -1,7 +1,7 @@
 package client
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -25,11 +25,9 @@ func readAll(body io.Reader) ([]byte, error) {
 // forkcell. The names and ids in it follow their grammars: they become arguments, parts of
 // URLs and text on terminals.
 func readDocument(text []byte, doc any) error {
-	if err := json.Unmarshal(text, doc); err != nil {
-		return err
+	err := answer.Decode(text, doc)
+	if wrong, ok := errors.AsType[*answer.GrammarError](err); ok {
+		return &Error{Code: api.CodeProtocol, Message: wrong.Error(), Hint: "what answers is no daemon of forkcell, or a hostile one"}
 	}
-	if err := answer.Check(doc); err != nil {
-		return &Error{Code: api.CodeProtocol, Message: err.Error(), Hint: "what answers is no daemon of forkcell, or a hostile one"}
-	}
-	return nil
+	return err
 }

@@ -10,11 +10,28 @@
 package answer
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 )
+
+// A GrammarError says that a name or an id in an answer does not follow its grammar.
+type GrammarError struct{ Field, Grammar, Value string }
+
+func (e *GrammarError) Error() string {
+	return fmt.Sprintf("the field %s is no %s: %.80q", e.Field, e.Grammar, e.Value)
+}
+
+// Decode reads a document of a daemon, and checks it. Nothing else decodes what a daemon
+// sends.
+func Decode(text []byte, doc any) error {
+	if err := json.Unmarshal(text, doc); err != nil {
+		return err
+	}
+	return Check(doc)
+}
 
 // Check returns an error unless every name and id in a decoded answer follows the grammar
 // of its field. An empty text is no name, and always passes.
@@ -70,7 +87,7 @@ func text(field, grammar, value string) error {
 	if grammar == "" || value == "" || matches(grammar, value) {
 		return nil
 	}
-	return fmt.Errorf("the field %s is no %s: %.80q", field, grammar, value)
+	return &GrammarError{Field: field, Grammar: grammar, Value: value}
 }
 
 // plan is what Check looks at in the values of one type.

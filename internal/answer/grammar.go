@@ -33,6 +33,10 @@ var grammars = map[string]string{
 	title: `[^` + unseen + `]{1,1000}`,
 }
 
+// Grammar returns the name of the grammar of a field: name, id, word, line or title. "" is
+// that of a text that may be anything.
+func Grammar(field string) string { return fields()[field] }
+
 // fields has the grammar of each field that holds a name or an id, whatever document it
 // is in.
 var fields = sync.OnceValue(func() map[string]string {

@@ -90,7 +90,7 @@ agent add.`,
 			if err != nil {
 				return err
 			}
-			return s.emit(e.Adapter, func(p *page) { p.printf("%s", e.Text) })
+			return s.emit(e.Adapter, func(p *page) { p.lines(string(e.Text)) })
 		},
 	}
 }

@@ -152,9 +152,9 @@ func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) e
 		return err
 	}
 	return s.emit(res, func(p *page) {
-		p.printf("%s", visibleLines(res.Output))
+		p.lines(visibleLines(res.Output))
 		if res.Value != nil {
-			p.printf("%s", visibleLines(*res.Value))
+			p.lines(visibleLines(*res.Value))
 		}
 		s.cutNote(res.Truncated)
 	})
@@ -163,7 +163,7 @@ func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) e
 // cutNote says on standard error which parts of an answer are not whole.
 func (s *session) cutNote(fields []string) {
 	if shown := slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "value_json" }); len(shown) > 0 {
-		fmt.Fprintf(s.streams.Err, "forkcell: not all of it is here: the %s was longer than 256 KiB; write it to a file of the cell instead\n", strings.Join(shown, " and the "))
+		fmt.Fprintf(s.streams.Err, "forkcell: not all of it is here: the %s was longer than 256 KiB; write it to a file of the cell instead\n", quote.Line(strings.Join(shown, " and the ")))
 	}
 }
 

@@ -26,29 +26,40 @@ func printChanges(p *page, changes []api.ChangeJSON) {
 		return patch.NewObjects(c.Path, tree.ChangeKind(c.Change), c.Type == "directory")
 	}
 	_ = patch.FoldObjects(each, of, func(c api.ChangeJSON) error { // nothing here fails
-		p.printf("%s\n", nameStatus(p, c))
+		nameStatus(p, c, "")
 		return nil
 	}, func(o patch.Objects) {
-		line := nameStatus(p, api.ChangeJSON{Path: o.Store, Change: string(o.Kind)})
-		p.printf("%s: %s\n", line, count(int64(o.Files), "object file", "object files"))
+		nameStatus(p, api.ChangeJSON{Path: o.Store, Change: string(o.Kind)}, ": "+count(int64(o.Files), "object file", "object files"))
 	})
 }
 
-// nameStatus returns one change on one line, as diff --name-status shows it.
-func nameStatus(p *page, c api.ChangeJSON) string {
-	path := quote.Path(rawPath(c.Path, c.PathBase64))
+// nameStatus writes one change on one line, as diff --name-status shows it, and a note
+// at its end.
+func nameStatus(p *page, c api.ChangeJSON, note string) {
+	letter, in := "M", plain
+	paths := []string{quote.Path(rawPath(c.Path, c.PathBase64))}
 	switch c.Change {
 	case "added":
-		return p.paint(green, "A\t"+path)
+		letter, in = "A", green
 	case "deleted":
-		return p.paint(red, "D\t"+path)
+		letter, in = "D", red
 	case "renamed":
-		return p.paint(cyan, "R100\t"+quote.Path(c.OldPath)+"\t"+path)
+		letter, in = "R100", cyan
+		paths = append([]string{quote.Path(c.OldPath)}, paths...)
 	case "type":
-		return "T\t" + path
-	default:
-		return "M\t" + path
+		letter = "T"
 	}
+	paint := func(text string) string {
+		if in == plain {
+			return text
+		}
+		return p.paint(in, text)
+	}
+	p.printf("%s", paint(letter))
+	for _, path := range paths {
+		p.printf("\t%s", paint(path))
+	}
+	p.printf("%s\n", note)
 }
 
 // rawPath returns the exact bytes of a path that JSON could not carry as text.

@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Streams are the process's standard streams.
@@ -226,7 +227,7 @@ func (s *session) emit(doc any, text func(p *page)) error {
 // noted writes a line for people to stderr, unless it is empty or --quiet is set.
 func (s *session) noted(line string) {
 	if !s.quiet && line != "" {
-		_, _ = io.WriteString(s.streams.Err, "forkcell: "+line+"\n")
+		_, _ = io.WriteString(s.streams.Err, "forkcell: "+quote.Line(line)+"\n")
 	}
 }
 

@@ -7,11 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // stdout is the standard output of the commands. It is buffered and keeps its first
@@ -91,26 +94,93 @@ const (
 )
 
 // page writes text for people. Its first error is kept and ends the output.
+//
+// Every text that it is given may come from a cell or from a daemon elsewhere. So it
+// escapes all of them: only the formats of this program begin lines and columns, and
+// only paint colours.
 type page struct {
 	w       io.Writer
 	colours bool
+	painted map[string]bool // what paint has returned
 	err     error
 }
 
-func newPage(w io.Writer, colours bool) *page { return &page{w: w, colours: colours} }
+func newPage(w io.Writer, colours bool) *page {
+	return &page{w: w, colours: colours, painted: map[string]bool{}}
+}
 
+// printf writes texts and numbers in a format. Texts are escaped as shown does.
 func (p *page) printf(format string, args ...any) {
+	if p.err != nil {
+		return
+	}
+	safe := make([]any, len(args))
+	for i, a := range args {
+		safe[i] = p.argument(a)
+	}
+	_, p.err = fmt.Fprintf(p.w, format, safe...)
+}
+
+// argument returns an argument of printf without characters that cannot be seen.
+func (p *page) argument(a any) any {
+	switch v := a.(type) {
+	case string:
+		return p.shown(v)
+	case error:
+		return p.shown(v.Error())
+	case fmt.Stringer:
+		return p.shown(v.String())
+	}
+	if v := reflect.ValueOf(a); v.Kind() == reflect.String {
+		return p.shown(v.String())
+	} else if v.Kind() == reflect.Slice {
+		return p.shown(fmt.Sprint(a))
+	}
+	return a
+}
+
+// lines writes a text of several lines. What cannot be seen in them is escaped.
+func (p *page) lines(text string) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
+		_, p.err = io.WriteString(p.w, quote.Text(text))
 	}
 }
+
+// shown returns a text as one line of visible characters, in which only what paint has
+// returned is coloured.
+func (p *page) shown(text string) string {
+	var b strings.Builder
+	for {
+		at := strings.IndexByte(text, escape)
+		if at < 0 || len(p.painted) == 0 {
+			b.WriteString(quote.Line(text))
+			return b.String()
+		}
+		if end := strings.Index(text[at:], unpainted); end >= 0 && p.painted[text[at:at+end+len(unpainted)]] {
+			end += at + len(unpainted)
+			b.WriteString(quote.Line(text[:at]) + text[at:end])
+			text = text[end:]
+			continue
+		}
+		b.WriteString(quote.Line(text[:at+1]))
+		text = text[at+1:]
+	}
+}
+
+// What begins a control sequence, and what ends a colour.
+const (
+	escape    = '\x1b'
+	unpainted = "\x1b[0m"
+)
 
 // paint colours a text where colours are wanted.
 func (p *page) paint(c colour, text string) string {
 	if !p.colours {
 		return text
 	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, text)
+	painted := fmt.Sprintf("\x1b[%dm%s%s", c, quote.Line(text), unpainted)
+	p.painted[painted] = true
+	return painted
 }
 
 // word colours a status word by its meaning.
@@ -135,7 +205,11 @@ func (p *page) table(rows [][]string) {
 		return
 	}
 	t := tabwriter.NewWriter(p.w, 0, 8, 2, ' ', 0)
-	for _, r := range rows {
+	for _, row := range rows {
+		r := make([]string, len(row))
+		for i, text := range row {
+			r[i] = p.shown(text)
+		}
 		// Without a final tab the last column is not padded.
 		if _, err := io.WriteString(t, strings.Join(r, "\t")+"\n"); err != nil {
 			p.err = err

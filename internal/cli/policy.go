@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -107,8 +108,8 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 	if s.json {
 		return document.Write(s.out, res)
 	}
-	// Byte for byte: the hash of this text is the policy's hash.
-	_, err = s.out.Write(res.Text)
+	// Byte for byte, where all of it is visible: the hash of this text is the policy's hash.
+	_, err = io.WriteString(s.out, quote.Text(string(res.Text)))
 	return err
 }
 

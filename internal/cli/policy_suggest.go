@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/document"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 func newPolicySuggest(s *session) *cobra.Command {
@@ -41,6 +43,6 @@ func runPolicySuggest(ctx context.Context, s *session, e policyKeeper, name, run
 	if s.json {
 		return document.Write(s.out, res)
 	}
-	_, err = s.out.Write(res.Text)
+	_, err = io.WriteString(s.out, quote.Text(string(res.Text)))
 	return err
 }

@@ -96,7 +96,7 @@ func printPublish(p *page, r *api.PublishResult) {
 		p.printf("  the last of %d commits\n", r.Commits)
 	}
 	for _, c := range r.Changes {
-		p.printf("%s\n", nameStatus(p, api.ChangeJSON{Path: c.Path, PathBase64: c.PathBase64, Change: c.Change}))
+		nameStatus(p, api.ChangeJSON{Path: c.Path, PathBase64: c.PathBase64, Change: c.Change}, "")
 	}
 	if len(r.Ignored) > 0 {
 		p.printf("left out by .gitignore: %d\n", len(r.Ignored))

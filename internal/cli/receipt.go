@@ -69,12 +69,12 @@ func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string,
 	if err != nil {
 		return err
 	}
-	body := doc.Markdown
+	body := []byte(quote.Text(string(doc.Markdown)))
 	switch o.format {
 	case "json":
 		body = document.EscapeInvisible(doc.JSON)
 	case "dsse":
-		body = doc.Envelope
+		body = document.EscapeInvisible(doc.Envelope) // it has none, unless a daemon lies
 	}
 	if _, err := s.out.Write(body); err != nil {
 		return err

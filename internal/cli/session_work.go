@@ -148,7 +148,7 @@ func exportSession(ctx context.Context, s *session, e Engine, name, format strin
 	if format == "ocsf" {
 		for _, run := range info.RunIDs {
 			err := e.Events(ctx, api.EventQuery{Cell: name, Run: run}, func(r event.Record) error {
-				_, err := s.out.Write(append(append([]byte{}, r.Raw...), '\n'))
+				_, err := s.out.Write(slices.Concat(document.EscapeInvisible(r.Raw), []byte{'\n'}))
 				return err
 			})
 			if err != nil {

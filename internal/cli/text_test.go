@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,33 @@ func TestColours(t *testing.T) {
 	s := newSession(nil, Streams{Out: &bytes.Buffer{}}, "v")
 	if s.colours(s.streams.Out) {
 		t.Error("colours without a terminal")
+	}
+}
+
+// TestPageEscapes: no text makes a line, a column or a colour, whatever the place that it
+// is printed in.
+func TestPageEscapes(t *testing.T) {
+	t.Parallel()
+	type word string
+	evil := "a\x1b[31mb\x1b[0m\tc\nd\u202e"
+	const safe = `a\x1b[31mb\x1b[0m\tc\nd\u202e`
+	for _, colours := range []bool{false, true} {
+		var b bytes.Buffer
+		p := newPage(&b, colours)
+		p.printf("%s %v %s %d %v %s\n", evil, word(evil), errors.New(evil), 3, []string{evil}, p.paint(red, evil))
+		p.table([][]string{{"x", evil, "y " + p.paint(green, evil) + evil}})
+		p.pairs("key", evil)
+		p.lines(evil + "\n")
+		red, green, end := "", "", ""
+		if colours {
+			red, green, end = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+		}
+		want := safe + " " + safe + " " + safe + " 3 [" + safe + "] " + red + safe + end + "\n" +
+			"x  " + safe + "  y " + green + safe + end + safe + "\n" +
+			"key:  " + safe + "\n" +
+			"a\\x1b[31mb\\x1b[0m\tc\nd\\u202e\n"
+		if b.String() != want || p.err != nil {
+			t.Errorf("colours %v: %v\n got %q\nwant %q", colours, p.err, b.String(), want)
+		}
 	}
 }

@@ -86,10 +86,10 @@ func runTokenCreate(ctx context.Context, s *session, f tokenFlags) error {
 // shown even with --quiet: nothing else has it.
 func printToken(s *session, made *api.TokenCreated) error {
 	if made.Entry != "" {
-		if _, err := fmt.Fprintf(s.streams.Err, "forkcell: the secret of token %s, shown only here: %s\n", quote.Line(made.Name), made.Token); err != nil {
+		if _, err := fmt.Fprintf(s.streams.Err, "forkcell: the secret of token %s, shown only here: %s\n", quote.Line(made.Name), quote.Line(made.Token)); err != nil {
 			return err
 		}
-		return s.emit(made, func(p *page) { p.printf("%s", made.Entry) })
+		return s.emit(made, func(p *page) { p.lines(made.Entry) })
 	}
 	s.noted("made token " + quote.Line(made.Name) + " (" + made.ID + "); its secret is shown only here")
 	return s.emit(made, func(p *page) { p.printf("%s\n", made.Token) })

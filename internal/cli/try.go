@@ -340,7 +340,7 @@ func (t *trial) shell() error {
 
 // ask puts a question to the terminal and returns the line that answers it.
 func (s *session) ask(question string) (string, error) {
-	if _, err := io.WriteString(s.streams.Err, question); err != nil {
+	if _, err := io.WriteString(s.streams.Err, quote.Text(question)); err != nil {
 		return "", err
 	}
 	var line []byte

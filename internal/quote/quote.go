@@ -60,6 +60,24 @@ func Line(s string) string {
 	return b.String()
 }
 
+// Text returns a text of several lines, each as Line returns it, but with its tabs.
+func Text(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	for line := range strings.Lines(s) {
+		content, isWhole := strings.CutSuffix(line, "\n")
+		if visible(content, true) {
+			b.WriteString(content)
+		} else {
+			escape(&b, content, escapes{})
+		}
+		if isWhole {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
 // UTF8 returns s as it is if JSON can carry it, and else as Line does.
 func UTF8(s string) string {
 	if utf8.ValidString(s) {

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -70,9 +69,7 @@ func notesAfter(resp *http.Response, body io.Reader) ([]string, error) {
 		return notes, failure(err)
 	}
 	if text := resp.Trailer.Get(api.NotesTrailer); text != "" {
-		if err := json.Unmarshal([]byte(text), &notes); err != nil {
-			return notes, malformed(err)
-		}
+		return notes, decode([]byte(text), &notes)
 	}
 	return notes, nil
 }
@@ -105,8 +102,8 @@ func (e *Engine) CopyIn(ctx context.Context, r api.CopyRequest) (*api.CopyResult
 	}
 	defer resp.Body.Close()
 	var copied api.Copied
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(&copied); err != nil {
-		return nil, malformed(err)
+	if err := readDocument(resp.Body, &copied); err != nil {
+		return nil, err
 	}
 	res := &api.CopyResult{
 		Cell: r.Cell, From: quote.UTF8(r.Host), To: r.Cell + ":" + quote.UTF8(r.Path), Files: totals.Files, Dirs: totals.Dirs, Links: totals.Links, Bytes: totals.Bytes,

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/client"
+	"github.com/forkcell/forkcell/internal/answer"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/transfer"
@@ -77,7 +78,7 @@ func markdown(envelope, statement []byte) ([]byte, error) {
 	var doc struct {
 		Decisions []*receipt.Decision `json:"decisions"`
 	}
-	if err := json.Unmarshal(statement, &doc); err != nil {
+	if err := answer.Decode(statement, &doc); err != nil {
 		return nil, err
 	}
 	run, ok := env.Statement.Predicate.(*receipt.Run)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,21 +101,21 @@ func raceEvent(kind string, data []byte, events func(api.RaceEvent)) (*api.RaceR
 	switch api.RaceEventKind(kind) {
 	case api.RaceAttempted, api.RaceJudged:
 		ev := api.RaceEvent{Kind: api.RaceEventKind(kind)}
-		if err := json.Unmarshal(data, &ev.Attempt); err != nil {
-			return nil, malformed(err)
+		if err := decode(data, &ev.Attempt); err != nil {
+			return nil, err
 		}
 		events(ev)
 	case api.RaceEnded:
 		res := new(api.RaceResult)
-		if err := json.Unmarshal(data, res); err != nil {
-			return nil, malformed(err)
+		if err := decode(data, res); err != nil {
+			return nil, err
 		}
 		events(api.RaceEvent{Kind: api.RaceEnded, Result: res})
 		return res, nil
 	case "problem":
 		var p api.Problem
-		if err := json.Unmarshal(data, &p); err != nil {
-			return nil, malformed(err)
+		if err := decode(data, &p); err != nil {
+			return nil, err
 		}
 		return nil, reported(problem(&p))
 	case api.RaceForked, api.RaceStarted, api.RaceJudging:

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/forkcell/forkcell/internal/answer"
 	"github.com/forkcell/forkcell/internal/api"
 )
 
@@ -55,7 +56,24 @@ func (e *Engine) ask(ctx context.Context, method, path string, body, doc any) er
 	if doc == nil {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(doc); err != nil {
+	return readDocument(resp.Body, doc)
+}
+
+// readDocument reads a document of the daemon, whose names and ids follow their grammars.
+func readDocument(body io.Reader, doc any) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	if err != nil {
+		return failure(err)
+	}
+	if len(text) > maxDocument {
+		return malformed(fmt.Errorf("more than %d bytes", maxDocument))
+	}
+	return decode(text, doc)
+}
+
+// decode decodes a document, an event or a message of the daemon.
+func decode(text []byte, doc any) error {
+	if err := answer.Decode(text, doc); err != nil {
 		return malformed(err)
 	}
 	return nil

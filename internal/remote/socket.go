@@ -137,8 +137,8 @@ func (s *socket) relay(ctx context.Context, stdio cell.Stdio, detached chan<- st
 			continue
 		}
 		var m message
-		if err := json.Unmarshal(data, &m); err != nil {
-			return m, malformed(err)
+		if err := decode(data, &m); err != nil {
+			return message{}, err
 		}
 		switch {
 		case m.Type == "started":

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -161,8 +160,8 @@ func (e *Engine) upload(ctx context.Context, write func(io.Writer) error) (*api.
 	}
 	defer resp.Body.Close()
 	up := new(api.Upload)
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(up); err != nil {
-		return nil, malformed(err)
+	if err := readDocument(resp.Body, up); err != nil {
+		return nil, err
 	}
 	return up, nil
 }
