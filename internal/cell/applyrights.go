@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -100,7 +101,7 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // grant rights.
 func (a *application) hazards(ctx context.Context) error {
 	var held []api.Obstacle
-	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
+	base, theirs, err := a.e.Trees(a.base, a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -113,9 +114,15 @@ func (a *application) hazards(ctx context.Context) error {
 		return err
 	}
 	a.gate.Follow(links)
+	ours := outgoing.ViewOf(a.target)
+	a.gate.Between(ours, outgoing.Together(home.View(theirs), ours))
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
-		if what, is := a.gate.Holds(op.Path, isDir); is {
+		what, is, err := a.gate.Holds(op.Path, isDir)
+		if err != nil {
+			return err
+		}
+		if is {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/home"
-	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -169,13 +169,19 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 	if err != nil {
 		return nil, nil, err
 	}
+	gate, err := home.Gate(s.cell.Live, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	gate.Between(home.View(a), outgoing.Together(home.View(a), home.View(b)))
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)
-		if _, is := leftout.ControlFile(ch.Path, home.IsDirChange(ch)); is {
+		_, is, err := gate.Control(ch.Path, home.IsDirChange(ch))
+		if is {
 			control = append(control, quote.Path(ch.Path))
 		}
-		return nil
+		return err
 	})
 	if !git || err != nil {
 		return control, nil, err

@@ -32,6 +32,20 @@ func outgoingEntries() []outgoingEntry {
 		{path: ".git/config", held: true},
 		{path: ".git/hooks/pre-commit", held: true},
 		{path: "link/.envrc", script: "mkdir -p link; ln -s ../plain link/.envrc", held: true},
+		// Directories that git takes for those of repositories.
+		{path: "bare/HEAD", script: "mkdir -p bare/refs; echo ref: refs/heads/main > bare/HEAD"},
+		{path: "bare/objects/pack", script: "mkdir -p bare/objects/pack"},
+		{path: "bare/config", held: true},
+		{path: "bare/config.worktree", held: true},
+		{path: "bare/Hooks/pre-commit", held: true},
+		{path: "bare/info/attributes", held: true},
+		{path: "bare/rebase-merge/git-rebase-todo", held: true},
+		{path: "bare/modules/m/hooks/post-checkout", held: true},
+		{path: "no-refs/config", script: "mkdir -p no-refs/objects; echo x > no-refs/head; echo x > no-refs/config", held: true},
+		{path: "deep/er/.git2/hooks/pre-push", script: "mkdir -p deep/er; ln -s ../../bare/objects bare/refs deep; cd deep/er; mkdir -p .git2/hooks; ln -s ../objects ../refs .git2; echo x > .git2/HEAD; echo x > .git2/hooks/pre-push; cd ../..", held: true},
+		{path: "tree/commondir", script: "mkdir tree; echo x > tree/HEAD; echo ../bare > tree/commondir", held: true},
+		{path: "shared/config", script: "mkdir -p shared/objects shared/refs; echo x > shared/config", held: true},
+		{path: "objects/hooks/x"},
 	}
 }
 
@@ -134,9 +148,14 @@ func TestNamesMatchFromTheRoot(t *testing.T) {
 		".ssh":            {"authorized_keys", "pre-commit"},
 		"repo/.git/hooks": {"authorized_keys", "pre-commit"},
 		"repo/sub/hooks":  nil,
+		"bare/hooks":      {"authorized_keys", "pre-commit"},
+		"half/hooks":      nil,
 	} {
 		to := filepath.Join(top, dir)
 		w.ok(os.MkdirAll(to, 0o755))
+		if dir == "bare/hooks" {
+			w.ok(errors.Join(os.Mkdir(filepath.Join(top, "bare/objects"), 0o755), os.Mkdir(filepath.Join(top, "bare/refs"), 0o755)))
+		}
 		link := filepath.Join(w.TempDir(), "link")
 		w.ok(os.Symlink(to, link))
 		for _, at := range []string{to, link} {
@@ -160,4 +179,28 @@ func TestNamesMatchFromTheRoot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRepositoryInParts: what makes a repository of a directory is held back where the
+// directory has a setting or a hook already, which an earlier way out did not see as one.
+func TestRepositoryInParts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.sh("demo", "mkdir -p sub/objects; echo x > sub/config; echo x > HEAD", acceptOnSuccess)
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.ok(err)
+	_, err = w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: "HEAD", Host: filepath.Join(w.source, "sub")})
+	w.refused(err, api.Refused, "held back")
+	if held := heldLines(err); held != "HEAD: makes . a git repository, with config that is there already" {
+		t.Error(held)
+	}
+	w.sh("demo", "mkdir sub/refs; echo x > sub/HEAD", acceptOnSuccess)
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "held back")
+	if held := heldLines(err); !strings.Contains(held, "sub/HEAD: makes sub a git repository, with config that is there already") {
+		t.Error(held)
+	}
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowControl: []string{"sub/"}})
+	w.ok(err)
 }

@@ -14,15 +14,31 @@ import (
 // Gate returns what decides about entries that are written to a directory of the host.
 // allow has the patterns of the operator's --allow-control.
 func Gate(dir string, allow []string) (*outgoing.Gate, error) {
-	above, err := outgoing.Above(dir)
+	place, err := outgoing.PlaceOf(dir)
 	if err != nil {
 		return nil, api.Usagef("", "%s: %v", quote.Path(dir), quote.Cause(err))
 	}
-	g, err := outgoing.New(above, allow)
+	g, err := outgoing.New(place, allow)
 	if err != nil {
 		return nil, api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
 	return g, nil
+}
+
+// View returns the names in the directories of a tree.
+func View(t *tree.Tree) outgoing.View {
+	return func(dir string) ([]string, error) {
+		e, there, err := t.Lookup(dir)
+		if err != nil || !there || e.Kind != tree.KindDir {
+			return nil, err
+		}
+		children, err := t.Children(e.Sub)
+		names := make([]string, len(children))
+		for i, c := range children {
+			names[i] = c.Name
+		}
+		return names, err
+	}
 }
 
 // Linked returns what finds control files behind the links of a workspace, which is at

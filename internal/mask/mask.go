@@ -109,7 +109,7 @@ func (f *finder) walk(rel, within string, depth int) error {
 	for _, c := range children {
 		names[c.Name] = c
 	}
-	if isRepository(names) {
+	if leftout.IsGitDir(slices.Collect(maps.Keys(names))) {
 		within = "."
 	}
 	if err := f.missing(rel, names, within == "."); err != nil {
@@ -129,18 +129,6 @@ func below(within, name string) string {
 		return ""
 	}
 	return path.Join(within, name)
-}
-
-// isRepository reports whether git takes a directory for that of a repository, or
-// for the part that several work trees share. Its name does not matter: a link, a
-// setting or a file called .git can lead to it. Nor do the kinds of its names: git
-// follows links.
-func isRepository(names map[string]leftout.Child) bool {
-	has := func(name string) bool {
-		_, there := names[name]
-		return there
-	}
-	return has("objects") && has("refs") || has("HEAD") && has("commondir")
 }
 
 func (f *finder) child(p string, c leftout.Child, within string, depth int) error {

@@ -88,7 +88,7 @@ func TestFind(t *testing.T) {
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	tree := workspace(t, "linked/config", "linked/objects/x", "linked/info/attributes", "work/commondir", "work/config.worktree",
-		"shared/config", "shared/hooks/x", "shared/refs/x", "shared/sub/hooks/x", "shared/sub/config", "plain/config", "plain/HEAD", "plain/objects/x")
+		"shared/config", "shared/hooks/x", "shared/refs/x", "shared/sub/hooks/x", "shared/sub/config", "half/config", "half/HEAD", "half/objects/x", "plain/config", "plain/objects/x")
 	for from, to := range map[string]string{
 		"linked/HEAD": "refs/heads/main", "linked/refs": "../shared/refs", "shared/objects": "../linked/objects", "shared/info": "../linked/info",
 		"work/HEAD": "refs/heads/main",
@@ -102,7 +102,7 @@ func TestRepositories(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "hidden", p.Hidden, "linked/info/attributes", "shared/hooks", "shared/info")
-	want(t, "filtered", filtered(p), "linked/config", "shared/config", "work/config.worktree")
+	want(t, "filtered", filtered(p), "half/config", "linked/config", "shared/config", "work/config.worktree")
 	for _, name := range []string{"linked/hooks", "shared/config.worktree", "work/config", "work/hooks"} {
 		if !slices.Contains(p.Missing, name) {
 			t.Errorf("%s is not masked while it is missing", name)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/redact"
 )
@@ -167,15 +167,21 @@ func complete(seen map[string]bool, edits []edit) error {
 // control refuses files that make a host run something later, or a forge as soon as
 // they are pushed, also behind links.
 func (g *gates) control(edits []edit, links linked) error {
-	allow, err := leftout.NewSelector(g.rules.allowControl, nil)
+	gate, err := outgoing.New(outgoing.Place{}, g.rules.allowControl)
 	if err != nil {
 		return err
 	}
+	gate.Follow(links.control)
+	gate.Between(links.names.view, outgoing.Together(links.names.view, namesOf(edits).view))
 	for _, e := range edits {
-		if len(g.rules.allowControl) > 0 && allow.Match(e.path, false) {
+		if gate.Allows(e.path, false) {
 			continue
 		}
-		if what, is := links.control.Find(e.path, false); is {
+		what, is, err := gate.Control(e.path, false)
+		if err != nil {
+			return err
+		}
+		if is {
 			g.refuse("control file: %s: %s", quote.Path(e.path), what)
 		}
 		if what, is := links.pushed.Find(e.path, false); is {

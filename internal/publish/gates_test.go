@@ -34,7 +34,7 @@ func many(n int, in string) []Change {
 // not.
 func TestGates(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, map[string]string{"a": "one\n", "old.pem": key, ".envrc": "x\n", "long": strings.Repeat("x", 2_000_000) + "\n"})
+	d := newDesk(t, map[string]string{"a": "one\n", "old.pem": key, ".envrc": "x\n", "long": strings.Repeat("x", 2_000_000) + "\n", "half/config": "x\n", "half/objects/a": "x\n"})
 	for want, changes := range map[string][]Change{
 		"size: 26 changed files, the limit is 25":                  many(26, "d/f%02d"),
 		"size: 1201 changed lines, the limit is 1200":              {{Path: "b", New: text(strings.Repeat("x\n", 1201))}},
@@ -45,6 +45,8 @@ func TestGates(t *testing.T) {
 		"control file: .envrc: environment loaded":                 {{Path: ".envrc", Old: text("x\n"), New: text("y\n")}},
 		"control file: .forkcell/publish.yaml: forkcell's own":     {{Path: ".forkcell/publish.yaml", New: text("limits: {files: 1000}\n")}},
 		"control file: .vscode/tasks.json: editor setting":         {{Path: ".vscode/tasks.json", New: text("{}\n")}},
+		"control file: fix/t/config: git setting or hook":          {{Path: "fix/t/config", New: text("x\n")}, {Path: "fix/t/HEAD", New: text("x\n")}, {Path: "fix/t/objects/a", New: text("x\n")}},
+		"control file: half/HEAD: makes half a git repository, wi": {{Path: "half/HEAD", New: text("x\n")}},
 		"runs when pushed: .github/workflows/x.yml: CI workflow":   {{Path: ".github/workflows/x.yml", New: text("on: push\n")}},
 		"runs when pushed: sub/.GitLab-CI.yml: CI workflow":        {{Path: "sub/.GitLab-CI.yml", New: text("a: 1\n")}},
 		"runs when pushed: docs/CODEOWNERS: rule of reviews":       {{Path: "docs/CODEOWNERS", New: text("* @me\n")}},

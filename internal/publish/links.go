@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,13 +18,46 @@ import (
 type linked struct {
 	control *leftout.Linked // control files
 	pushed  *leftout.Linked // files that run when they are pushed
+	names   names
+}
+
+// names are the names in the directories of a commit or tree.
+type names map[string]map[string]struct{}
+
+// add adds a path, and the directories above it.
+func (n names) add(p string) {
+	for p != "." {
+		dir, name := path.Dir(p), path.Base(p)
+		if _, known := n[dir][name]; known {
+			return
+		}
+		if n[dir] == nil {
+			n[dir] = map[string]struct{}{}
+		}
+		n[dir][name] = struct{}{}
+		p = dir
+	}
+}
+
+func (n names) view(dir string) ([]string, error) { return slices.Collect(maps.Keys(n[dir])), nil }
+
+// namesOf returns the names of the files that a commit adds or changes.
+func namesOf(edits []edit) names {
+	n := names{}
+	for _, e := range edits {
+		if e.now != nil {
+			n.add(e.path)
+		}
+	}
+	return n
 }
 
 // links follows the links of a commit or tree.
 func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
-	blobs := map[string]string{}
+	blobs, all := map[string]string{}, names{}
 	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
 		head, name, _ := strings.Cut(line, "\t")
+		all.add(name)
 		if fields := strings.Fields(head); len(fields) == 3 && fields[0] == modeLink {
 			blobs[name] = fields[2]
 		}
@@ -37,13 +71,13 @@ func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
 		return linked{}, err
 	}
 	read := func(path string) (string, error) { return targets[blobs[path]], nil }
-	names := slices.Sorted(maps.Keys(blobs))
-	control, err := leftout.NewLinked("", names, read)
+	paths := slices.Sorted(maps.Keys(blobs))
+	control, err := leftout.NewLinked("", paths, read)
 	if err != nil {
 		return linked{}, err
 	}
-	pushed, err := leftout.NewPushedLinks(names, read)
-	return linked{control, pushed}, err
+	pushed, err := leftout.NewPushedLinks(paths, read)
+	return linked{control, pushed, all}, err
 }
 
 // maxTarget is longer than the target of any link that the kernel makes.

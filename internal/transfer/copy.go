@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
@@ -113,7 +114,7 @@ func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *Copy
 	if err != nil {
 		return carry.Totals{}, err
 	}
-	s := &copyScreen{gate: gate, to: to, path: req.Path, received: received}
+	s := &copyScreen{ctx: ctx, gate: gate, to: to, path: req.Path, received: received}
 	totals, err := carry.Receive(ctx, r, to.dir, to.name, carry.Screen{Entry: s.entry, Whole: s.whole})
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return totals, refused
@@ -126,6 +127,7 @@ func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *Copy
 
 // copyScreen holds back the control files of a copy.
 type copyScreen struct {
+	ctx      context.Context //nolint:containedctx // lives as long as the one call
 	gate     *outgoing.Gate
 	to       *CopyTarget
 	path     string // in the cell
@@ -133,6 +135,7 @@ type copyScreen struct {
 	notDir   bool // the copy is none, and must be one
 	held     []api.Obstacle
 	more     int
+	err      error
 }
 
 // maxHeld bounds how many control files a refusal names: the stream may have any number.
@@ -150,28 +153,78 @@ func (s *copyScreen) entry(e carry.Entry) bool {
 		s.notDir = true
 		return false
 	}
-	at := path.Join(s.to.name, e.Path)
-	what, held := s.gate.Control(at, isDir)
-	if !held || s.gate.Allows(at, isDir) || e.Path != "" && s.gate.Allows(e.Path, false) {
-		return true
+	held, err := s.hold(e.Path, isDir)
+	s.err = errors.Join(s.err, err)
+	return !held
+}
+
+// hold reports whether a path of the copy is held back, and notes it.
+func (s *copyScreen) hold(p string, isDir bool) (bool, error) {
+	at := path.Join(s.to.name, p)
+	what, held, err := s.gate.Control(at, isDir)
+	if !held || s.gate.Allows(at, isDir) || p != "" && s.gate.Allows(p, isDir) {
+		return false, err
 	}
 	if len(s.held) == maxHeld {
 		s.more++
 	} else {
 		s.held = append(s.held, api.Obstacle{Path: at, Reason: what})
 	}
-	return false
+	return true, nil
 }
 
-func (s *copyScreen) whole(*fsx.Dir, string) error {
+// whole looks at what was written: only then is it known which directories git takes
+// for those of repositories.
+func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
+	if s.err != nil {
+		return s.err
+	}
 	if s.notDir {
 		return api.Refusef(api.CodeCopy, "give the path of the file", "%s is not a directory", quote.Path(s.path))
+	}
+	before := outgoing.ViewOf(dir)
+	s.gate.Between(before, outgoing.Together(before, func(at string) ([]string, error) {
+		if at == "." {
+			return []string{s.to.name}, nil
+		}
+		return before(temp + strings.TrimPrefix(at, s.to.name))
+	}))
+	if err := s.written(dir, temp); err != nil {
+		return err
 	}
 	err := home.HeldBack("control file", s.held, "copy the other paths one by one")
 	if refused, ok := errors.AsType[*api.Error](err); ok && s.more > 0 {
 		refused.Details = append(refused.Details, fmt.Sprintf("and %d more", s.more))
 	}
 	return err
+}
+
+// written notes what is held back of the files that are written.
+func (s *copyScreen) written(dir *fsx.Dir, temp string) error {
+	info, err := dir.Lstat(temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the one file of the copy is held back
+	}
+	if err != nil {
+		return err
+	}
+	if len(s.held) == 0 || s.held[0].Path != s.to.name {
+		if _, err := s.hold("", info.IsDir()); err != nil || !info.IsDir() {
+			return err
+		}
+	}
+	root, err := dir.OpenDir(temp)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fsx.Walk(s.ctx, root, fsx.Visitor{Enter: func(at *fsx.Step) (bool, error) {
+		if at.Info.IsDir() {
+			return true, nil
+		}
+		_, err := s.hold(at.Path(), false)
+		return true, err
+	}})
 }
 
 // stateEntry returns an entry of a live cell as a state would have it. Files of the

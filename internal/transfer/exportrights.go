@@ -75,13 +75,14 @@ func (x *export) skipControl(o *hostExport) error {
 		return err
 	}
 	gate.Follow(links)
+	gate.Between(nil, home.View(x.tree))
 	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is := gate.Holds(ch.Path, home.IsDirChange(ch))
-		if !is {
-			return nil
+		what, is, err := gate.Holds(ch.Path, home.IsDirChange(ch))
+		if err != nil || !is {
+			return err
 		}
 		o.skipped[ch.Path] = true
 		if x.req.Changes || ch.New.Kind == tree.KindFile {

@@ -1,0 +1,66 @@
+package outgoing
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+)
+
+// Place is where a directory of the host is. The zero value is the root of a repository.
+type Place struct {
+	// above is the path of the directory from the root of the repository or from the
+	// user's home that it is in.
+	above string
+	// git are the directories of repositories among it and those above it, as above.
+	git []string
+}
+
+// PlaceOf returns the place of a directory of the host, from the root of the repository
+// or from the user's home that it is in, whichever is nearer, and without both from the
+// root of the host: the names of control files are compared from there, so that
+// "authorized_keys" is one where the directory is "~/.ssh". Links in the path of the
+// directory are followed, and it need not exist.
+func PlaceOf(dir string) (Place, error) {
+	real, err := fsx.RealPath(dir)
+	if err != nil {
+		return Place{}, err
+	}
+	home, _ := os.UserHomeDir() // without one, only repositories count
+	if home, err = fsx.RealPath(home); err != nil {
+		home = ""
+	}
+	root := real
+	for root != "/" && root != home && !has(root, ".git") {
+		root = filepath.Dir(root)
+	}
+	below := func(p string) string { return strings.TrimPrefix(strings.TrimPrefix(p, root), "/") }
+	place := Place{above: below(real)}
+	for at := real; ; at = filepath.Dir(at) {
+		if isGitDir(at) {
+			place.git = append(place.git, below(at))
+		}
+		if at == root {
+			return place, nil
+		}
+	}
+}
+
+// has reports whether a directory has a name.
+func has(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// isGitDir reports whether a directory of the host is that of a repository.
+func isGitDir(dir string) bool {
+	var names []string
+	for _, name := range leftout.GitDirNames() {
+		if has(dir, name) {
+			names = append(names, name)
+		}
+	}
+	return leftout.IsGitDir(names)
+}
