@@ -124,7 +124,11 @@ func special(arch syscalls.Arch, o Options) map[uint32]block {
 	}
 	if o.Held {
 		for _, r := range syscalls.HeldRules() {
-			add(r, denyBlock(r))
+			before := ret(unix.SECCOMP_RET_ALLOW)
+			if rule, denied := syscalls.Denied(r.Name); denied && !slices.Contains(o.Allow, r.Name) {
+				before = denyBlock(rule)
+			}
+			add(r, heldBlock(r, before))
 		}
 	}
 	add(syscalls.Rule{Name: watched}, ret(unix.SECCOMP_RET_USER_NOTIF))

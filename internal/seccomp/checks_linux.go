@@ -75,6 +75,16 @@ func liveBlock(r syscalls.Rule) block {
 	return denyBlock(r)
 }
 
+// heldBlock is the program for one call of a template. What it does not deny goes on with
+// before, the program that the call has in other cells.
+func heldBlock(r syscalls.Rule, before block) block {
+	if r.Name != "clone" {
+		return denyBlock(r)
+	}
+	const alone = unix.CLONE_THREAD | unix.CLONE_VFORK // the parent of the latter waits
+	return load(argument(0), branch(opAnyBit, unix.CLONE_VM, branch(opAnyBit, alone, before, ret(denial(r))), before))
+}
+
 // modeArgument is which argument of a call is the mode of a file.
 func modeArgument(name string) uint32 {
 	switch name {

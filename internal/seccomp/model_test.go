@@ -60,8 +60,10 @@ func model(arch syscalls.Arch, o Options, c call) uint32 {
 // modelHeld decides what a template is denied besides.
 func modelHeld(name string, args [6]uint64) (syscalls.Rule, bool) {
 	switch name {
-	case "timer_create":
+	case "timer_create", "clone3":
 		return syscalls.Rule{Action: syscalls.ENOSYS}, true
+	case "clone":
+		return syscalls.Rule{}, args[0]&0x100 != 0 && args[0]&(0x10000|0x4000) == 0
 	case "fcntl":
 		return syscalls.Rule{}, uint32(args[1]) == 10 && uint32(args[2]) == 18
 	}
@@ -134,7 +136,7 @@ func interesting(name string) [][6]uint64 {
 		for bit := range 64 {
 			lists[0] = append(lists[0], 1<<bit, 0x11|1<<bit)
 		}
-		lists[0] = append(lists[0], 0, 17, 0x3d0f00, 0x01200011, 0x200, 0x400, 0x600, 0x7e020000)
+		lists[0] = append(lists[0], 0, 17, 0x3d0f00, 0x01200011, 0x200, 0x400, 0x600, 0x7e020000, 0x100|17, 0x4100|17, 0x10100, 0x20000100, 0x20004100)
 	case "personality":
 		lists[0] = []uint64{0, 1, 8, 0x20008, 0x40000, 0x40001, 0x400000, 0x40008, 0xffffffff, 0xfffffffe}
 	case "fcntl":

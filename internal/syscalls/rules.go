@@ -58,9 +58,10 @@ func Rules() []Rule { return slices.Clone(rules[:]) }
 // policy takes anything out of them. They are sorted by name.
 func LiveRules() []Rule { return slices.Clone(liveRules[:]) }
 
-// HeldRules returns what is denied besides in a template, which is stopped by a signal
-// while its branches are built: whatever makes the kernel send SIGCONT later. No policy
-// takes anything out of them. They are sorted by name.
+// HeldRules returns what is denied besides, or instead of the rule of the same name, in
+// a template, which is stopped by a signal while its branches are built: whatever makes
+// the kernel send SIGCONT later, and what makes processes that share memory, as two
+// branches could. No policy takes anything out of them. They are sorted by name.
 func HeldRules() []Rule { return slices.Clone(heldRules[:]) }
 
 // Arguments of the calls that are denied in part.
@@ -72,6 +73,7 @@ const (
 	argsRename      = "RENAME_WHITEOUT, which leaves a device node behind"
 	argsMode        = "a mode with a set-user-id or set-group-id bit"
 	argsSetSignal   = "F_SETSIG with SIGCONT"
+	argsShare       = "flags with CLONE_VM but neither CLONE_THREAD nor CLONE_VFORK, and what other cells are denied"
 	argsCreate      = "to make a file with a set-user-id or set-group-id bit"
 	argsSocket      = "any but AF_UNIX; AF_INET and AF_INET6 as stream (TCP, MPTCP) or datagram (UDP, ping); AF_NETLINK with NETLINK_ROUTE or NETLINK_AUDIT"
 )
@@ -111,6 +113,7 @@ const (
 	whyPorts     = "access to the machine's ports"
 	whyDevices   = "no state can hold one, and an overlay would treat it as a deleted file"
 	whyHeld      = "a process that was stopped could let itself go on"
+	whyShared    = "branches could share memory"
 	whyLive      = "on the host, others could execute the file with the caller's rights"
 	whyGone      = "no longer used"
 )
@@ -182,6 +185,8 @@ var rules = [...]Rule{
 
 // heldRules is sorted by name.
 var heldRules = [...]Rule{
+	{Name: "clone", Group: gHeld, Reason: whyShared, Args: argsShare},
+	{Name: "clone3", Group: gHeld, Reason: whyShared + "; its flags are in memory, where a filter cannot see them, and callers fall back to clone", Action: ENOSYS},
 	{Name: "fcntl", Group: gHeld, Reason: whyHeld, Args: argsSetSignal},
 	{Name: "timer_create", Group: gHeld, Reason: whyHeld + "; callers fall back to alarm or setitimer", Action: ENOSYS},
 }

@@ -37,6 +37,9 @@ type template struct {
 	mu sync.RWMutex
 	// warm is the process that is copied; nil before it is warm, and after it was lost.
 	warm *warmProcess
+	// still are the threads of its processes, all of which stand still. Copies that
+	// were not admitted yet are among them.
+	still []task
 	// ready are first processes of branches to come.
 	ready readyProcesses
 	// orders are the copies that wait for the template to run.
@@ -68,6 +71,9 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 	p, err := newPlan(s)
 	if err == nil {
 		err = listsChildren()
+	}
+	if err == nil {
+		err = n.comparesProcesses()
 	}
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ var _ driver.Child = (*child)(nil)
 
 // copyControls say what is particular to a branch, for its receipt. The template's
 // own filter denies the same calls, and a denial goes before a report.
-const copyControls = "template-controlled: the copied process put its controls on itself, and all but Landlock were checked from outside; calls that it is denied are not reported"
+const copyControls = "template-controlled: the copied process put its controls on itself, and all but Landlock were checked from outside; the template can reach into it while another copy is made; calls that it is denied are not reported"
 
 // joinLimit bounds the time that a warm process has to make a copy.
 const joinLimit = 10 * time.Second
@@ -77,7 +77,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 		return err
 	}
 	if err := c.admit(j, allowed, p.Guard); err != nil {
-		if errors.Is(err, errForeignParent) {
+		if errors.Is(err, errForeignParent) || errors.Is(err, errShares) {
 			err = errors.Join(err, c.template.giveUp(ctx, err))
 		}
 		return err
@@ -170,8 +170,11 @@ func variables(env []string) map[string]string {
 }
 
 // admit looks at a copy before it may go on, and puts it under the limits of its
-// cell.
+// cell. The template stands still from the look until the copy goes on: it could let
+// the copy run, and give it something, after that was looked for.
 func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error {
+	c.template.mu.RLock()
+	defer c.template.mu.RUnlock()
 	k, err := openProcess(j.pid)
 	if err == nil {
 		err = c.examine(k, j, allowed, limits)
@@ -210,11 +213,10 @@ func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.G
 
 // release lets a copy go on. It is the template's child as the kernel sees it, so its
 // end is reported by the template's first process, and the template must not be
-// stopped between the two steps: the copy would be stopped with it.
+// stopped between the two steps: the copy would be stopped with it. The caller holds
+// the template's mu.
 func (c *child) release(k *known, j *joined) error {
 	t := c.template
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	begin := time.Now()
 	c.controls.Degraded = append(c.controls.Degraded, copyControls)
 	c.controls.Sockets = j.closed.String()

@@ -26,7 +26,7 @@ type copyCheck struct {
 // run returns the first thing that is not as it must be, or else the number that the
 // copy has in the template.
 func (k *copyCheck) run() (inside int, err error) {
-	for _, check := range []func() error{k.status, k.family, k.namespaces, k.directories, k.mappings, k.descriptors} {
+	for _, check := range []func() error{k.status, k.family, k.namespaces, k.directories, k.mappings, k.descriptors, k.alone} {
 		if err := check(); err != nil {
 			return 0, err
 		}
@@ -49,7 +49,7 @@ func (k *copyCheck) status() error {
 	}
 	none := strings.Repeat("0", 16)
 	want := map[string]string{
-		"Uid": repeat(uid), "Gid": repeat(gid), "Threads": "1",
+		"Uid": repeat(uid), "Gid": repeat(gid), "Threads": "1", "TracerPid": "0",
 		"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
 		"NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": strconv.Itoa(k.filters),
 	}

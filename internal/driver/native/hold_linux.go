@@ -38,14 +38,17 @@ func listsChildren() error {
 
 // hold stops every process of the template but the first one, the spawner and
 // admitted copies, and returns when all have stopped. Signals do it, which every host
-// has: nobody is left in the template who could send another.
+// has: nobody is left in the template who could send another. The caller holds mu.
 func (t *template) hold(ctx context.Context) error {
-	return fault.At("stop the template", t.signalAll(ctx, unix.SIGSTOP, stopped))
+	tasks, err := t.signalAll(ctx, unix.SIGSTOP, stopped)
+	t.still = tasks
+	return fault.At("stop the template", err)
 }
 
 // killCommands ends the processes that hold stops.
 func (t *template) killCommands(ctx context.Context) error {
-	return fault.At("end the template", t.signalAll(ctx, unix.SIGKILL, dead))
+	_, err := t.signalAll(ctx, unix.SIGKILL, dead)
+	return fault.At("end the template", err)
 }
 
 // exempt reports whether a process below the first one is none of the template's
@@ -53,23 +56,23 @@ func (t *template) killCommands(ctx context.Context) error {
 func (t *template) exempt(pid int) bool { return t.helper.is(pid) || t.isCopy(pid) }
 
 // signalAll sends a signal to the template's processes until each of their threads is
-// in one of the states.
-func (t *template) signalAll(ctx context.Context, sig unix.Signal, until string) error {
+// in one of the states, and returns these threads.
+func (t *template) signalAll(ctx context.Context, sig unix.Signal, until string) ([]task, error) {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
 		w := walk{template: t, signal: sig, until: until}
 		if err := w.children(t.pid, nil); err != nil {
-			return err
+			return nil, err
 		}
 		if w.left == 0 && !w.changed {
-			return nil
+			return w.tasks, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d processes do not obey: %w", w.left, ctx.Err())
+			return nil, fmt.Errorf("%d processes do not obey: %w", w.left, ctx.Err())
 		case <-t.gone:
-			return errEnded
+			return nil, errEnded
 		case <-time.After(pause):
 		}
 	}
@@ -86,6 +89,7 @@ type walk struct {
 	until    string // the states of threads that need no signal
 	left     int    // processes in other states
 	changed  bool   // there may be processes that were not seen
+	tasks    []task // what was seen
 }
 
 // children visits the processes below one, and calls after, if it is given, before it looks
@@ -123,6 +127,13 @@ func (w *walk) visit(pid, parent int) error {
 		return nil
 	}
 	return w.children(pid, func(threads []string) error {
+		for _, thread := range threads {
+			id, err := strconv.Atoi(thread)
+			if err != nil {
+				return err
+			}
+			w.tasks = append(w.tasks, task{id: id, pid: pid, ticks: p.ticks})
+		}
 		if w.reached(pid, threads) {
 			return nil
 		}

@@ -45,6 +45,8 @@ type Options struct {
 	// joinLimit bounds the time that a warm process has to make a copy; 0 means
 	// joinLimit.
 	joinLimit time.Duration
+	// sameOf compares two tasks; nil means kcmp(2).
+	sameOf func(a, b, kind int) (bool, error)
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -70,6 +72,9 @@ func New(opt Options) *Driver {
 	}
 	if opt.joinLimit == 0 {
 		opt.joinLimit = joinLimit
+	}
+	if opt.sameOf == nil {
+		opt.sameOf = sameOf
 	}
 	n := &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
 	n.pool.start, n.pool.later = n.spawn, afterDelay
