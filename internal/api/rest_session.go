@@ -49,6 +49,9 @@ type SendBody struct {
 type SentMessage struct {
 	SessionID string `json:"session_id"`
 	SentBytes int    `json:"sent_bytes"`
+	// Confirmed reports whether the program has shown something on its terminal after
+	// what was typed last. Otherwise it may not have taken the message.
+	Confirmed bool `json:"confirmed" doc:"Whether the program has shown something on its terminal since. Otherwise it may not have taken the message."`
 }
 
 // StopSessionBody is the body of POST /v1/sessions/{session}/stop.

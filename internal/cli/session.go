@@ -245,7 +245,8 @@ func newSessionSend(s *session) *cobra.Command {
 		Use:   "send SESSION MESSAGE",
 		Short: "Type a message into a running session",
 		Long: `Type a message into the terminal of a running session, and press Enter. - is stdin.
-Control characters are refused.`,
+Control characters are refused. Enter comes when the program has shown a reaction to the
+text, and a program that shows none is named: it may not have taken the message.`,
 		Example:           "  forkcell session send repo-claude 'also update the tests'",
 		Args:              positional("SESSION", "MESSAGE"),
 		ValidArgsFunction: s.completeSession,
@@ -269,7 +270,7 @@ Control characters are refused.`,
 
 // messenger is a daemon, which types messages itself.
 type messenger interface {
-	SendMessage(ctx context.Context, name, text string, enter bool) (int, error)
+	SendMessage(ctx context.Context, name, text string, enter bool) (api.SentMessage, error)
 }
 
 func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
@@ -277,7 +278,7 @@ func runSend(ctx context.Context, s *session, e Engine, name, text string, enter
 	if err != nil {
 		return err
 	}
-	var sent int
+	var sent api.SentMessage
 	if daemon, ok := e.(messenger); ok {
 		sent, err = daemon.SendMessage(ctx, name, text, enter)
 	} else {
@@ -286,8 +287,11 @@ func runSend(ctx context.Context, s *session, e Engine, name, text string, enter
 	if err != nil {
 		return err
 	}
-	return s.emit(api.SentMessage{SessionID: name, SentBytes: sent}, func(p *page) {
-		p.printf("%s typed into session %s\n", count(int64(sent), "byte", "bytes"), quote.Line(name))
+	if !sent.Confirmed {
+		s.noted("the program has shown no reaction; `forkcell session attach " + quote.Arg(name) + "` shows its screen")
+	}
+	return s.emit(sent, func(p *page) {
+		p.printf("%s typed into session %s\n", count(int64(sent.SentBytes), "byte", "bytes"), quote.Line(name))
 	})
 }
 

@@ -152,7 +152,11 @@ func sendSession(ctx context.Context, c *call, in sendArgs) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{raw, fmt.Sprintf("%s typed into session %s", api.Counted(doc.SentBytes, "byte"), doc.SessionID)}, nil
+	said := fmt.Sprintf("%s typed into session %s", api.Counted(doc.SentBytes, "byte"), doc.SessionID)
+	if !doc.Confirmed {
+		said += "; the program has shown no reaction"
+	}
+	return &answer{raw, said}, nil
 }
 
 type pagedSessionArgs struct {

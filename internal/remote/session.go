@@ -86,14 +86,13 @@ func (e *Engine) RewindSession(ctx context.Context, name string, r api.RewindBod
 	return told(e.client.Sessions.Named(name).Rewind(ctx, r))
 }
 
-// SendMessage types a message into a session, and presses Enter if asked. It returns how
-// many bytes were typed.
-func (e *Engine) SendMessage(ctx context.Context, name, text string, enter bool) (int, error) {
+// SendMessage types a message into a session, and presses Enter if asked.
+func (e *Engine) SendMessage(ctx context.Context, name, text string, enter bool) (api.SentMessage, error) {
 	sent, err := told(e.client.Sessions.Named(name).Send(ctx, client.Send{Message: text, NoNewline: !enter}))
 	if err != nil {
-		return 0, err
+		return api.SentMessage{}, err
 	}
-	return sent.SentBytes, nil
+	return *sent, nil
 }
 
 // sessionSettings completes the settings of a session by the options of its cell.

@@ -237,7 +237,7 @@ func sendMessage(ctx context.Context, c *call, in *sendInput) (*api.SentMessage,
 		return nil, err
 	}
 	sent, err := session.Send(ctx, c.engine, in.Session, agent.ExecID, in.Body.Message, !in.Body.NoNewline)
-	return &api.SentMessage{SessionID: in.Session, SentBytes: sent}, err
+	return &sent, err
 }
 
 func (s *Server) stopSession(ctx context.Context, c *call, in *sessionInput[api.StopSessionBody]) (*api.AgentSession, error) {

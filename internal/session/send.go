@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -38,39 +39,93 @@ func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error
 // maxMessage bounds what is typed at once.
 const maxMessage = 64 << 10
 
+// Programs that draw on the terminal take an Enter that follows text at once for a line
+// break in a paste. So Enter waits until the program has shown a reaction to the text, at
+// least enterPause and at most reactionWait.
+const (
+	enterPause   = 500 * time.Millisecond
+	reactionWait = 2 * time.Second
+)
+
 // Send types a message on the terminal of a command, and presses Enter if asked. It
-// returns how many bytes were typed. Programs that draw on the terminal take text that
-// arrives together with Enter for a paste, so the two are written one after the other.
-func Send(ctx context.Context, e Attacher, name, command, text string, enter bool) (int, error) {
+// returns how much was typed, and whether the program has shown something since.
+func Send(ctx context.Context, e Attacher, name, command, text string, enter bool) (api.SentMessage, error) {
+	sent := api.SentMessage{SessionID: name}
 	if text == "" && !enter || len(text) > maxMessage {
-		return 0, api.Usagef("", "a message has 1 to %d bytes", maxMessage)
+		return sent, api.Usagef("", "a message has 1 to %d bytes", maxMessage)
 	}
 	if strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) >= 0 {
-		return 0, api.Usagef("send plain text", "the message holds a control character")
+		return sent, api.Usagef("send plain text", "the message holds a control character")
 	}
-	typed := &typist{parts: [][]byte{[]byte(text)}}
+	typed := &typist{ctx: ctx, parts: [][]byte{[]byte(text)}, shown: make(chan struct{}, 1)}
 	if enter {
 		typed.parts = append(typed.parts, []byte("\r"))
 	}
-	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true, Keyboard: api.KeyboardSend}, command, cell.Stdio{In: typed, Out: io.Discard, Err: io.Discard})
-	return typed.sent, err
+	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true, Keyboard: api.KeyboardSend}, command, cell.Stdio{In: typed, Out: typed, Err: io.Discard})
+	sent.SentBytes, sent.Confirmed = typed.sent, typed.reacted
+	return sent, err
 }
 
-// typist is an input of a few writes, after which its caller leaves.
+// typist is the keyboard of a few writes, after which its caller leaves, and the screen
+// that shows what the program does with them.
 type typist struct {
-	parts [][]byte
-	sent  int
+	ctx     context.Context
+	parts   [][]byte
+	sent    int
+	shown   chan struct{} // gets a value when the program writes something
+	reacted bool          // to everything that was typed
+}
+
+// Write notes that the program has written something.
+func (t *typist) Write(b []byte) (int, error) {
+	select {
+	case t.shown <- struct{}{}:
+	default:
+	}
+	return len(b), nil
 }
 
 func (t *typist) Read(b []byte) (int, error) {
 	for len(t.parts) > 0 && len(t.parts[0]) == 0 {
 		t.parts = t.parts[1:]
+		t.watch(len(t.parts) > 0)
 	}
 	if len(t.parts) == 0 {
 		return 0, cell.ErrDetached
+	}
+	select {
+	case <-t.shown: // before this is typed: no reaction
+	default:
 	}
 	n := copy(b, t.parts[0])
 	t.parts[0] = t.parts[0][n:]
 	t.sent += n
 	return n, nil
+}
+
+// watch waits until the program has shown a reaction to what was typed, and for the time
+// that Enter must be apart if it comes next.
+func (t *typist) watch(enterNext bool) {
+	if t.sent == 0 {
+		return // nothing was typed yet
+	}
+	var pause <-chan time.Time
+	if enterNext {
+		pause = time.After(enterPause)
+	}
+	select {
+	case <-t.shown:
+		t.reacted = true
+	case <-time.After(reactionWait):
+		t.reacted = false
+		return
+	case <-t.ctx.Done():
+		return
+	}
+	if pause != nil {
+		select {
+		case <-pause:
+		case <-t.ctx.Done():
+		}
+	}
 }
