@@ -30,6 +30,10 @@ type ExtractOptions struct {
 	// which may claim any size; 0 means 64 GiB in old formats, whose holes have to
 	// be read, and no bound in the present one.
 	MaxSparse int64
+	// Space is called with the disk space that the files may take so far: the bytes of
+	// the archive, without compression, and 4 KiB for each entry. An error ends the
+	// extraction. It may be nil.
+	Space func(bytes int64) error
 }
 
 // Owner is the owner of an entry.
@@ -50,6 +54,7 @@ func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions)
 		return Owners{}, err
 	}
 	defer in.close()
+	in.space = opt.Space
 	keeper := fsx.NewKeeper(keptOpen)
 	defer keeper.Close()
 	x := &extractor{

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type input struct {
 	header headerTrace
 	inside bool  // a header is being read
 	taken  int64 // bytes of an entry that were read without the tar reader
+
+	space   func(bytes int64) error // as in ExtractOptions
+	entries int64
 }
 
 // decoder decompresses a stream.
@@ -110,7 +114,21 @@ func (in *input) Read(b []byte) (int, error) {
 func (in *input) read(b []byte) (int, error) {
 	n, err := in.r.Read(b)
 	in.pos += int64(n)
-	return n, err
+	return n, cmp.Or(in.take(), err)
+}
+
+// inodeSpace is the disk space that an entry takes besides its contents.
+const inodeSpace = 4096
+
+// take reports the disk space that was taken so far.
+func (in *input) take() error {
+	if in.space == nil {
+		return nil
+	}
+	if in.source.err == nil {
+		in.source.err = in.space(in.pos + in.entries*inodeSpace)
+	}
+	return in.source.err
 }
 
 // next reads the header of the next entry. The contents of the one before have

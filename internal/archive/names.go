@@ -164,6 +164,9 @@ func (x *extractor) add(dir *node, name string, k tree.Kind) (*node, error) {
 	if x.nodes++; x.nodes > x.opt.MaxEntries {
 		return nil, fmt.Errorf("%w: more than %d entries", ErrArchive, x.opt.MaxEntries)
 	}
+	if x.in.entries++; x.in.take() != nil {
+		return nil, x.in.source.err
+	}
 	n := &node{up: dir, name: strings.Clone(name), kind: k}
 	if k == tree.KindDir {
 		n.dir = &dirNode{ref: dir.dir.ref.Child(n.name)}

@@ -3,6 +3,7 @@
 package caller
 
 import (
+	"context"
 	"io"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,8 @@ type Caller struct {
 	// Ceiling is a policy that must allow what the policy of a run allows; nil is
 	// none.
 	Ceiling *api.PolicyFile
+	// Budget begins a piece of work that takes disk space. nil is no bound.
+	Budget func(context.Context) (Budget, error)
 }
 
 // GitUser is an identity for git.

@@ -34,6 +34,11 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		limitOutput: outputLimit(wanted.policy.Limits.Output, req.OutputLimit),
 	}}
 	r.degraded = slices.Concat(wanted.notes, req.degraded)
+	if s.e.Caller.Budget != nil {
+		if s.budget, err = s.e.Caller.Begin(ctx); err != nil {
+			return nil, err
+		}
+	}
 	network := req.network()
 	if network.known, err = s.knownTo(req); err != nil {
 		return nil, err

@@ -224,7 +224,7 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 	}
 	watch(r.lastInodes)
 	var lost error
-	if limit := r.policy.Limits.Disk; limit > 0 {
+	if r.policy.Limits.Disk > 0 || r.budget != nil {
 		before, err := r.work.Usage(ctx)
 		if err != nil {
 			r.notes = append(r.notes, "limit disk: "+err.Error())
@@ -233,11 +233,9 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 		const tick = 10 * time.Millisecond
 		since := time.Now().Add(-2 * tick)
 		watch(func(ctx context.Context) string {
-			var over bool
-			if over, lost = r.overDisk(ctx, before+limit, since); !over {
-				return ""
-			}
-			return fmt.Sprintf("the run added more than its limit of %d bytes to the disk", limit)
+			var why string
+			why, lost = r.overDisk(ctx, before, since)
+			return why
 		})
 	}
 	return watched, func() string {
@@ -276,29 +274,50 @@ func (r *run) lastInodes(ctx context.Context) string {
 	}
 }
 
-// overDisk returns true when more than most bytes are in use, and false when ctx
-// ends first. The error is the reason why a check was incomplete.
-func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over bool, lost error) {
-	interval, times := diskRests(r.policy.Limits.Disk)
+// overDisk returns the reason to end the run when it has added too much to the bytes that
+// were in use before, and "" when ctx ends first. The error is the reason why a check was
+// incomplete.
+func (r *run) overDisk(ctx context.Context, before int64, since time.Time) (why string, lost error) {
+	interval, times := diskRests(r.diskBound())
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return false, lost
+			return "", lost
 		case <-timer.C:
 		}
 		begin := time.Now()
 		used, err := r.diskUsage(ctx, since)
-		if used > most {
+		if why := r.tooMuch(used - before); why != "" {
 			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
-			return true, lost
+			return why, lost
 		}
 		if ctx.Err() == nil && err != nil {
 			lost = err
 		}
 		timer.Reset(max(interval, time.Duration(times)*time.Since(begin)))
 	}
+}
+
+// diskBound returns how much the run may add.
+func (r *run) diskBound() int64 {
+	limit := r.policy.Limits.Disk
+	if r.budget != nil {
+		limit = narrower(limit, max(1, r.budget.Left()))
+	}
+	return limit
+}
+
+// tooMuch returns the reason why the run may not add so many bytes, or "".
+func (r *run) tooMuch(added int64) string {
+	if limit := r.policy.Limits.Disk; limit > 0 && added > limit {
+		return fmt.Sprintf("the run added more than its limit of %d bytes to the disk", limit)
+	}
+	if r.budget != nil && r.budget.Use(max(0, added)) != nil {
+		return "the run added more to the disk than the quota of its caller leaves"
+	}
+	return ""
 }
 
 // diskUsage returns the space of all files of the run, including deleted ones that

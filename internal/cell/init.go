@@ -313,7 +313,11 @@ func refuseSecond(tx *store.Tx, source string) error {
 // importCell imports the source and records the cell.
 func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.Settings, op string, sole bool) (*api.InitResult, error) {
 	begin := time.Now()
-	ctx = e.WithProgress(ctx)
+	ctx, end, err := e.withBudget(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	at, err := e.Layout(*c)
 	if err != nil {
 		return nil, err
@@ -332,7 +336,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 	}
 	sealed, report, err := e.Workspace.Import(ctx, at, op, from)
 	if err != nil {
-		return nil, importError(*c, err)
+		return nil, importError(*c, withinBudget(ctx, err))
 	}
 	importUS := since(begin)
 	report.Notes = append(report.Notes, dropped...)

@@ -69,6 +69,15 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 
 // launch starts a supervisor, and returns its answer. of is what it supervises.
 func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of string) ([]byte, error) {
+	if e.Caller.Budget != nil {
+		budget, err := e.Caller.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		left := budget.Left()
+		budget.Close()
+		order.DiskLeft = &left
+	}
 	data, err := json.Marshal(order)
 	if err != nil {
 		return nil, err
@@ -99,10 +108,14 @@ func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 
 // OrderCaller returns the caller in an order to a supervisor.
 func OrderCaller(o supervise.StartOrder) caller.Caller {
-	return caller.Caller{
+	who := caller.Caller{
 		Actor: func() string { return o.Actor }, Git: func() caller.GitUser { return caller.GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
 		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling,
 	}
+	if o.DiskLeft != nil {
+		who.Budget = func(context.Context) (caller.Budget, error) { return caller.FixedBudget(*o.DiskLeft), nil }
+	}
+	return who
 }
 
 // Processes lists the processes of a live cell. Like every reading verb it finishes

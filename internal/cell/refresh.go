@@ -27,9 +27,13 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 	if err := s.checkRefresh(req); err != nil {
 		return nil, err
 	}
-	ctx = e.WithProgress(ctx)
+	ctx, end, err := e.withBudget(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	res := &api.RefreshResult{Cell: s.cell.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
-	if s.cell.Live == s.cell.Source {
+	if s.cell.Live != "" && s.cell.Live == s.cell.Source {
 		return s.refreshLive(ctx, res)
 	}
 	if err := s.catchUp(ctx); err != nil {
@@ -189,8 +193,15 @@ func (s *session) takeSource(ctx context.Context, src *openedSource, base store.
 		return home.LongPath(s.cell, err)
 	}
 	var edits []workspace.Edit
+	var taken int64
 	for _, ch := range changes {
 		edits = append(edits, sourceEdit(src.dir, ch.Path, ch.New))
+		if ch.New != nil {
+			taken += inodeSpace + ch.New.Size
+		}
+	}
+	if err := spend(ctx, taken); err != nil {
+		return err
 	}
 	applied, err := s.derive(ctx, base, kindSource, edits)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -33,6 +34,9 @@ type session struct {
 
 	// races reports whether a race is under way in the home, or was cut off.
 	races bool
+
+	// budget is the disk space that a run may take; nil is any amount.
+	budget caller.Budget
 }
 
 func (s *session) read(tx *store.Tx) (err error) {
@@ -71,6 +75,9 @@ func (s *session) relockHome() (err error) {
 }
 
 func (s *session) release() {
+	if s.budget != nil {
+		s.budget.Close()
+	}
 	// Restore the reserve of disk space as far as there is room. If that fails, the
 	// finished operation is still a success.
 	if err := s.e.Store.TakeReserve(); err != nil {

@@ -58,7 +58,9 @@ func (s *session) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*
 // unless they are on disk.
 func extract(ctx context.Context, r io.Reader, dst *fsx.Dir, dropped func(path, what string)) (workspace.OwnerOf, error) {
 	root := os.Geteuid() == 0
-	owners, err := archive.Extract(ctx, r, dst, archive.ExtractOptions{SetOwners: root, Dropped: dropped})
+	owners, err := archive.Extract(ctx, r, dst, archive.ExtractOptions{
+		SetOwners: root, Dropped: dropped, Space: func(bytes int64) error { return spend(ctx, bytes) },
+	})
 	if root || err != nil {
 		return nil, err
 	}

@@ -1,16 +1,20 @@
 package full_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
@@ -296,4 +300,72 @@ func TestRaceMemoryQuota(t *testing.T) {
 			t.Errorf("%d at once: %d %s", jobs, r.status, r.body)
 		}
 	}
+}
+
+// TestQuotaIsABudget: what is left of a quota bounds the work itself. An archive that
+// unpacks to more is refused, and leaves nothing; a run that writes more is ended.
+func TestQuotaIsABudget(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	const quota, large = 4 << 20, 64 << 20
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Cells: "my-", Quota: &api.Quota{Disk: quota}})
+	var up api.Upload
+	small.want(201, &up, "POST", "/v1/uploads", packedZeros(t, large), "Content-Type", "application/zstd")
+	for range 2 { // what was refused does not count
+		p := small.problem(429, api.CodeQuota, "POST", "/v1/cells", api.CreateCell{Name: "my-bomb", Source: &api.Source{Upload: up.Upload}})
+		if !strings.Contains(p.Detail, "disk") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if left := d.bytesBelow("pending", "layers", "uploads"); left > 1<<20 {
+		t.Errorf("%d bytes are left of what was refused", left)
+	}
+	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-cell", Source: &api.Source{Empty: true}})
+	small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-cell/refresh", api.RefreshBody{Upload: up.Upload})
+
+	var out api.RunAnswer
+	fill := []string{"sh", "-c", "while :; do head -c 100000 /dev/zero >> big; sleep 0.01; done"}
+	small.want(200, &out, "POST", "/v1/cells/my-cell/runs", api.RunBody{Command: fill, RestoreOnFail: true, RunSettings: api.RunSettings{Timeout: "60s"}})
+	if out.Outcome != "killed" || !strings.Contains(out.Error, "quota") {
+		t.Errorf("a run past the quota: %+v", out)
+	}
+}
+
+// packedZeros is a compressed archive of one file with so many zeros.
+func packedZeros(t *testing.T, size int) string {
+	t.Helper()
+	var packed bytes.Buffer
+	z, err := zstd.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(z)
+	err = w.WriteHeader(&tar.Header{Name: "zeros", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(size)})
+	if err == nil {
+		_, err = w.Write(make([]byte, size))
+	}
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return packed.String()
+}
+
+// bytesBelow adds up the files below directories of the home.
+func (d *daemon) bytesBelow(dirs ...string) (total int64) {
+	d.Helper()
+	for _, dir := range dirs {
+		err := filepath.WalkDir(filepath.Join(d.home, dir), func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil //nolint:nilerr // what is gone has no size
+			}
+			if info, err := e.Info(); err == nil {
+				total += info.Size()
+			}
+			return nil
+		})
+		if err != nil {
+			d.Fatal(err)
+		}
+	}
+	return total
 }

@@ -145,7 +145,8 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 		sees = nil
 	}
 	return caller.Caller{
-		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
+		Budget: s.budget(c),
+		Actor:  func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
 		CannotDecide: !c.caller.may(Decide), Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }

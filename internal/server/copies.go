@@ -34,7 +34,11 @@ func (s *Server) addCopies() {
 			x.fail(&api.Error{Kind: api.Usage, Code: api.CodeMediaType, Message: "the body has the wrong type", Hint: "send " + typeCopy})
 			return
 		}
-		notes, err := x.engine.TakeCopy(ctx, in.Cell, in.Path, in.Name, newUpload(x))
+		var notes []string
+		err := x.withinQuota(ctx, func(body io.Reader) (err error) {
+			notes, err = x.engine.TakeCopy(ctx, in.Cell, in.Path, in.Name, body)
+			return err
+		})
 		if err != nil {
 			x.fail(err)
 			return

@@ -205,7 +205,11 @@ func (s *Server) writeFile(ctx context.Context, x *exchange, in *writeFileInput)
 		x.fail(&api.Error{Kind: api.Usage, Code: api.CodeMediaType, Message: "the body has the wrong type", Hint: "send " + typeBinary})
 		return
 	}
-	info, err := x.engine.WriteFile(ctx, in.Cell, in.Path, in.Mode, newUpload(x))
+	var info *api.FileInfo
+	err := x.withinQuota(ctx, func(body io.Reader) (err error) {
+		info, err = x.engine.WriteFile(ctx, in.Cell, in.Path, in.Mode, body)
+		return err
+	})
 	if err != nil {
 		x.fail(err)
 		return

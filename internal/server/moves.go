@@ -42,6 +42,9 @@ func (s *Server) addMoves() {
 			if err != nil {
 				return nil, err
 			}
+			if err := s.roomOnDisk(ctx, c); err != nil {
+				return nil, err
+			}
 			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: b.OnConflict, Upload: b.Upload, BasedOn: b.BasedOn, Wait: wait})
 		})
 	handle(s, route{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/token"
@@ -73,18 +74,53 @@ func (s *Server) roomOnDisk(ctx context.Context, c *call) error { return s.roomW
 
 // roomWithout is roomOnDisk for work that frees some space.
 func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
-	if c.caller.local || c.caller.grant.Quota.Disk == 0 {
+	if !c.caller.boundDisk() {
 		return nil
 	}
+	used, err := usedDisk(ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used-freed))
+}
+
+// boundDisk reports whether a sender has a quota of disk space.
+func (s sender) boundDisk() bool { return !s.local && s.grant.Quota.Disk != 0 }
+
+// usedDisk returns the disk space that counts for the sender of a request.
+func usedDisk(ctx context.Context, c *call) (int64, error) {
 	used, err := c.engine.OwnBytes(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	uploaded, err := c.engine.UploadedBytes()
-	if err != nil {
-		return err
+	return used + uploaded, err
+}
+
+// budget returns what begins work within the sender's quota of disk space; nil if it has
+// none.
+func (s *Server) budget(c *call) func(context.Context) (caller.Budget, error) {
+	if !c.caller.boundDisk() {
+		return nil
 	}
-	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used+uploaded-freed))
+	return func(ctx context.Context) (caller.Budget, error) {
+		used, err := usedDisk(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return &diskBudget{s.limiter.Budget(c.caller.grant, used), s, c}, nil
+	}
+}
+
+// diskBudget answers with the problem of a quota that is used up.
+type diskBudget struct {
+	*token.Budget
+	server *Server
+	call   *call
+}
+
+func (b *diskBudget) Use(bytes int64) error {
+	return b.server.quotaProblem(b.call, b.Budget.Use(bytes))
 }
 
 // acquire takes the work of runs out of the quotas of the caller and of the daemon.

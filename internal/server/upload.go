@@ -1,11 +1,14 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // maxUpload bounds a body that is not JSON.
@@ -32,6 +35,38 @@ func (m *meteredReader) Read(p []byte) (int, error) {
 		m.since, err = 0, m.check()
 	}
 	return n, err
+}
+
+// spending is a body whose bytes are taken out of the sender's quota of disk space.
+type spending struct {
+	r      io.Reader
+	budget caller.Budget
+	read   int64
+}
+
+func (b *spending) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	b.read += int64(n)
+	return n, cmp.Or(b.budget.Use(b.read), err)
+}
+
+// withinQuota calls write with the body of a request, which ends with an error where the
+// sender's quota of disk space does.
+func (x *exchange) withinQuota(ctx context.Context, write func(body io.Reader) error) error {
+	if err := x.server.roomOnDisk(ctx, x.call); err != nil {
+		return err
+	}
+	body := newUpload(x)
+	begin := x.server.budget(x.call)
+	if begin == nil {
+		return write(body)
+	}
+	budget, err := begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer budget.Close()
+	return write(&spending{r: body, budget: budget})
 }
 
 func newUpload(x *exchange) *upload {

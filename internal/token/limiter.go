@@ -20,6 +20,8 @@ type Amount struct {
 	// Memory is the limit of the work in bytes, CPUs in thousandths of a processor;
 	// 0 is no limit.
 	Memory, CPUs int64
+	// Disk is the space in bytes that work under way has taken so far.
+	Disk int64
 }
 
 // ExceededError says that a quota does not allow something.
@@ -185,6 +187,7 @@ func (a *Amount) add(b Amount, sign int64) {
 	a.Runs += sign * b.Runs
 	a.Memory += sign * b.Memory
 	a.CPUs += sign * b.CPUs
+	a.Disk += sign * b.Disk
 }
 
 // exceeds returns why a quota does not allow more beside what is held.

@@ -220,9 +220,9 @@ func newCounter(ctx context.Context, what string) *counter {
 }
 
 func (c *counter) add(at interface{ path() string }, bytes int64) {
-	const every = 256
+	const every, step = 256, 8 << 20
 	files, total := c.files.Add(1), c.bytes.Add(bytes)
-	if c.report == nil || files%every != 0 {
+	if c.report == nil || files%every != 0 && total/step == (total-bytes)/step {
 		return
 	}
 	c.mu.Lock()

@@ -151,7 +151,7 @@ func (s *Store) scanSource(ctx context.Context, c Cell, b backend, w *tree.Write
 	if err != nil {
 		return nil, err
 	}
-	sc := s.newScan(ctx, "import", w, src)
+	sc := s.newScan(ctx, ProgressImport, w, src)
 	sc.settle, sc.stamps = true, true
 	sc.owner = sc.noteOwner
 	if err := b.receive(sc, p, false); err != nil {
@@ -167,7 +167,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Write
 	if err != nil {
 		return nil, err
 	}
-	sc := s.newScan(ctx, "import", w, src)
+	sc := s.newScan(ctx, ProgressImport, w, src)
 	ownerOf, err := fill(src)
 	if err != nil {
 		return sc, err

@@ -85,7 +85,21 @@ type Progress struct {
 	Path  string
 }
 
+// ProgressImport is the What of an import.
+const ProgressImport = "import"
+
 type progressKey struct{}
+
+// AlsoProgress returns a context whose long operations report to fn, too.
+func AlsoProgress(ctx context.Context, fn func(Progress)) context.Context {
+	first, _ := ctx.Value(progressKey{}).(func(Progress))
+	return WithProgress(ctx, func(p Progress) {
+		if first != nil {
+			first(p)
+		}
+		fn(p)
+	})
+}
 
 // WithProgress returns a context whose long operations report to fn from time to
 // time, from one goroutine at a time.
