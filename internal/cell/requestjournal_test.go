@@ -107,6 +107,57 @@ func TestRequestsAreSignedHourly(t *testing.T) {
 	})
 }
 
+// TestRequestsWithoutToken: nobody without a token fills the journal. The first requests of
+// a peer are recorded, the others counted; callers that are known are recorded one by one.
+func TestRequestsWithoutToken(t *testing.T) {
+	withJournal(t, func(w *journalWorld) {
+		w.request("first") // makes the file
+		flood := func(n int, from func(i int) string) int {
+			before := w.records()
+			for i := range n {
+				w.journal.Record(event.Call{ID: "req_1", Method: "GET", Route: "/v1/cells", From: from(i), Status: 401})
+			}
+			synctest.Wait()
+			w.pass(10 * time.Minute)
+			return w.records() - before
+		}
+		if n := flood(5000, func(int) string { return "192.0.2.1" }); n != 11 {
+			w.Errorf("one peer has %d records", n)
+		}
+		if n := flood(5000, func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }); n != 11 {
+			w.Errorf("one network has %d records", n)
+		}
+		if n := flood(5000, func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/256, i%256) }); n > 200 {
+			w.Errorf("many peers have %d records", n)
+		}
+		before := w.records()
+		for range 50 {
+			w.request("known")
+		}
+		if n := w.records() - before; n != 50 {
+			w.Errorf("a known caller has %d records of 50", n)
+		}
+		text, err := os.ReadFile(filepath.Join(w.home, "requests", w.files()[0]))
+		w.ok(err)
+		if !strings.Contains(string(text), `"count":4990`) {
+			w.Errorf("the journal does not say how many requests there were")
+		}
+	})
+}
+
+// records returns the number of records in the newest file.
+func (w *journalWorld) records() int {
+	w.Helper()
+	list, err := os.ReadDir(filepath.Join(w.home, "requests"))
+	w.ok(err)
+	if len(list) == 0 {
+		return 0
+	}
+	text, err := os.ReadFile(filepath.Join(w.home, "requests", list[len(list)-1].Name()))
+	w.ok(err)
+	return strings.Count(string(text), "\n")
+}
+
 // TestRequestFilesRotate begins the next file when one is full, and removes the oldest
 // ones when all together are too large. A signed statement says which are left.
 func TestRequestFilesRotate(t *testing.T) {

@@ -19,6 +19,10 @@ type Call struct {
 	Cell   string
 	Status int
 	Took   time.Duration
+	// Count is how many requests of one peer the event stands for, if more than one;
+	// the first of them was at First. The other fields are those of the last one.
+	Count uint64
+	First time.Time
 }
 
 // API returns an event about a request to the daemon (class 6003).
@@ -38,6 +42,11 @@ func API(s Subject, c Call) Event {
 	r.API = &apiCall{Operation: short(c.Method + " " + c.Route), Request: apiRequest{UID: short(c.ID)}, Response: apiResponse{Code: c.Status}}
 	r.SrcEndpoint = &endpoint{IP: short(c.From)}
 	r.Unmapped.Cell = short(c.Cell)
+	if c.Count > 1 {
+		between := max(0, s.Time.Sub(c.First).Milliseconds())
+		r.Count, r.StartTime, r.EndTime = c.Count, c.First.UnixMilli(), s.Time.UnixMilli()
+		r.Duration = &between
+	}
 	return Event{r}
 }
 

@@ -51,13 +51,41 @@ const (
 	Full     = 8 // the disk is full
 )
 
-// MaxEntries bounds a list.
-const MaxEntries = 20_000
+// The bounds of a list: its entries, all its names and targets of links together, and
+// one of them, which is what the kernel takes.
+const (
+	MaxEntries = 20_000
+	MaxList    = 8 << 20
+	MaxPath    = 4096
+)
+
+// entrySize is what an entry of a list counts besides its texts.
+const entrySize = 128
+
+// Size adds an entry to the size of a list, and reports whether it may have that.
+type Size struct{ entries, bytes int }
+
+// Add counts an entry.
+func (s *Size) Add(e api.FileInfo) error {
+	s.entries++
+	s.bytes += entrySize + len(e.Path)
+	if e.Target != nil {
+		s.bytes += len(*e.Target)
+	}
+	switch {
+	case s.entries > MaxEntries:
+		return errTooMany
+	case s.bytes > MaxList:
+		return errTooLong
+	}
+	return nil
+}
 
 var (
 	errNotFile = errors.New("not a regular file")
 	errNotDir  = errors.New("not a directory")
 	errTooMany = errors.New("more than " + strconv.Itoa(MaxEntries) + " entries")
+	errTooLong = errors.New("names of more than " + strconv.Itoa(MaxList>>20) + " MiB")
 	errCut     = errors.New("the contents were cut off")
 )
 
@@ -79,7 +107,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return NotFile
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return Denied
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, errTooMany), errors.Is(err, errTooLong):
 		return TooMany
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Full
@@ -163,8 +191,8 @@ func unixMode(m fs.FileMode) uint32 {
 
 // lister lists a directory and what is below it.
 type lister struct {
-	out   *json.Encoder
-	count int
+	out  *json.Encoder
+	size Size
 }
 
 func (l *lister) list(at, prefix string, depth int) error {
@@ -180,11 +208,12 @@ func (l *lister) list(at, prefix string, depth int) error {
 		if err != nil {
 			return err
 		}
-		if l.count++; l.count > MaxEntries {
-			return errTooMany
-		}
 		below, name := at+"/"+d.Name(), path.Join(prefix, d.Name())
-		if err := l.out.Encode(entry(info, name, below)); err != nil {
+		e := entry(info, name, below)
+		if err := l.size.Add(e); err != nil {
+			return err
+		}
+		if err := l.out.Encode(e); err != nil {
 			return err
 		}
 		if d.IsDir() && depth > 1 {

@@ -37,6 +37,8 @@ type RequestJournal struct {
 	file   *os.File
 	log    *event.Journal
 	signed uint64
+	// strangers are the senders without a valid token.
+	strangers strangers
 }
 
 type timedCall struct {
@@ -76,16 +78,21 @@ func (j *RequestJournal) write() {
 	defer close(j.ended)
 	ticker := time.NewTicker(signEvery)
 	defer ticker.Stop()
+	counts := time.NewTicker(strangerWindow)
+	defer counts.Stop()
 	for {
 		select {
 		case c := <-j.calls:
-			j.report("write", j.append(c))
+			j.report("write", j.admit(c))
+		case <-counts.C:
+			j.report("write", j.count(true))
 		case <-ticker.C:
 			j.report("sign", j.sign())
 		case <-j.closing:
 			for len(j.calls) > 0 {
-				j.report("write", j.append(<-j.calls))
+				j.report("write", j.admit(<-j.calls))
 			}
+			j.report("write", j.count(true))
 			j.report("close", j.end())
 			return
 		}
@@ -96,6 +103,23 @@ func (j *RequestJournal) report(what string, err error) {
 	if err != nil {
 		j.h.Logger.Error("journal of requests", "step", what, "error", err)
 	}
+}
+
+// admit writes the record of a request, or counts the request.
+func (j *RequestJournal) admit(c timedCall) error {
+	err := j.count(false)
+	if j.strangers.admit(c) {
+		err = errors.Join(err, j.append(c))
+	}
+	return err
+}
+
+// count writes how many requests were only counted, if their time has ended.
+func (j *RequestJournal) count(end bool) (err error) {
+	for _, c := range j.strangers.take(j.h.Now(), end) {
+		err = errors.Join(err, j.append(c))
+	}
+	return err
 }
 
 // append writes a record, at first in a new file.

@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,6 +128,17 @@ func checkInfo(i *api.FileInfo) error {
 	if i.Size < 0 || !octalMode().MatchString(i.Mode) || !slices.Contains([]string{"file", "dir", "symlink", "other"}, i.Type) {
 		return malformedAnswer()
 	}
+	if i.Target != nil && len(*i.Target) > files.MaxPath {
+		return malformedAnswer()
+	}
+	return checkPath(i.Path)
+}
+
+// checkPath refuses a path that the kernel could not have taken.
+func checkPath(p string) error {
+	if len(p) > files.MaxPath {
+		return malformedAnswer()
+	}
 	return nil
 }
 
@@ -182,19 +194,25 @@ func (e *Exchange) ListFiles(ctx context.Context, cell, p string, depth int, eac
 		return err
 	}
 	if client == nil {
-		return e.listStateFiles(ctx, c, p, depth, files.MaxEntries, each)
+		return e.listStateFiles(ctx, c, p, depth, true, each)
 	}
-	count := 0
-	return eachLine(ctx, client, func(info api.FileInfo) error {
+	return eachLine(ctx, client, boundedList(p, each), files.List, p, strconv.Itoa(max(depth, 1)))
+}
+
+// boundedList checks the list of a directory that a program in a cell answers with: a list
+// is held in memory.
+func boundedList(dir string, each func(api.FileInfo) error) func(api.FileInfo) error {
+	var size files.Size
+	return func(info api.FileInfo) error {
 		if err := checkInfo(&info); err != nil {
 			return err
 		}
-		if count++; count > files.MaxEntries {
-			return malformedAnswer()
+		if size.Add(info) != nil {
+			return malformedAnswer() // the program would have refused it
 		}
-		info.Path = path.Join(p, info.Path)
+		info.Path = path.Join(dir, info.Path)
 		return each(info)
-	}, files.List, p, strconv.Itoa(max(depth, 1)))
+	}
 }
 
 // WatchFiles calls each with the changes in a directory of a live cell until ctx
@@ -215,6 +233,9 @@ func (e *Exchange) WatchFiles(ctx context.Context, cell, p string, recursive boo
 			v = api.FileEvent{Event: v.Event}
 		default:
 			return malformedAnswer()
+		}
+		if err := cmp.Or(checkPath(v.Path), checkPath(v.From)); err != nil {
+			return err
 		}
 		return each(v)
 	}, files.Watch, p, strconv.FormatBool(recursive))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -115,9 +116,9 @@ func stateInfo(p string, e tree.Entry) api.FileInfo {
 	return i
 }
 
-// listStateFiles lists a directory of the head of a cell. limit bounds the number of
-// entries; 0 is none.
-func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, depth, limit int, each func(api.FileInfo) error) error {
+// listStateFiles lists a directory of the head of a cell. bounded is for
+// a list that is held in memory.
+func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, depth int, bounded bool, each func(api.FileInfo) error) error {
 	s, err := e.stateAt(ctx, c)
 	if err == nil {
 		err = s.follow(p, true)
@@ -128,15 +129,16 @@ func (e *Exchange) listStateFiles(ctx context.Context, c store.Cell, p string, d
 	if s.top.Kind != tree.KindDir {
 		return api.Refusef(api.CodeNotFile, "", "%s:%s: not a directory", c.Name, quote.Path(p))
 	}
-	l := &stateLister{tree: s.tree, each: each, limit: limit}
+	l := &stateLister{tree: s.tree, each: each, bounded: bounded}
 	return e.ReadError(l.list(s.top, p, max(depth, 1)), s.at)
 }
 
 // stateLister lists a directory of a state and what is below it.
 type stateLister struct {
-	tree         *tree.Tree
-	each         func(api.FileInfo) error
-	count, limit int
+	tree    *tree.Tree
+	each    func(api.FileInfo) error
+	size    files.Size
+	bounded bool
 }
 
 func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
@@ -145,11 +147,12 @@ func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
 		return err
 	}
 	for _, child := range children {
-		if l.count++; l.limit > 0 && l.count > l.limit {
-			return &api.Error{Kind: api.Refused, Code: api.CodeTooLarge, Message: fmt.Sprintf("more than %d entries", l.limit), Hint: "ask for a part of it"}
-		}
 		name := path.Join(at, child.Name)
-		if err := l.each(stateInfo(name, child)); err != nil {
+		info := stateInfo(name, child)
+		if err := l.size.Add(info); l.bounded && err != nil {
+			return &api.Error{Kind: api.Refused, Code: api.CodeTooLarge, Message: err.Error(), Hint: "ask for a part of it"}
+		}
+		if err := l.each(info); err != nil {
 			return err
 		}
 		if child.Kind == tree.KindDir && depth > 1 {
@@ -200,7 +203,7 @@ func (e *Exchange) ListStateFiles(ctx context.Context, cell, checkpoint, p strin
 	if err != nil {
 		return err
 	}
-	return e.listStateFiles(ctx, c, p, 1, 0, each)
+	return e.listStateFiles(ctx, c, p, 1, false, each)
 }
 
 // atState returns a cell as it was at one of its states.
