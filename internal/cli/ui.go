@@ -39,6 +39,10 @@ below localhost that is new for each daemon.`,
 			if err := s.knows(cmd.Context(), o.Cell); err != nil {
 				return err
 			}
+			if programs := s.hostTools(); !o.NoOpen {
+				o.Opener, _ = programs.Look("xdg-open") // without it the link is shown
+				o.OpenerPath = programs.Path()
+			}
 			o.Daemon, o.CredentialsFile = s.daemon, credentialsFile()
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()

@@ -20,7 +20,6 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/hosttool"
 	"github.com/forkcell/forkcell/internal/review"
 )
 
@@ -106,8 +105,7 @@ func present(ctx context.Context, home string, o api.UIOptions, link string, sho
 	if err := shown(link); err != nil || o.NoOpen {
 		return err
 	}
-	opener, err := hosttool.System().Look("xdg-open")
-	if err != nil || os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+	if o.Opener == "" || os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return nil // there is no browser: the link is shown
 	}
 	file, err := writeRedirect(home, link)
@@ -115,7 +113,10 @@ func present(ctx context.Context, home string, o api.UIOptions, link string, sho
 		return nil //nolint:nilerr // the link is shown; there may be no home beside a daemon elsewhere
 	}
 	// A browser that does not start is not an error either.
-	command := exec.CommandContext(context.WithoutCancel(ctx), opener, file)
+	command := exec.CommandContext(context.WithoutCancel(ctx), o.Opener, file)
+	if o.OpenerPath != "" {
+		command.Env = append(os.Environ(), "PATH="+o.OpenerPath)
+	}
 	if command.Start() == nil {
 		go func() { _ = command.Wait() }()
 	}

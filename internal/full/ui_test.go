@@ -15,9 +15,9 @@ import (
 	"github.com/forkcell/forkcell/internal/full"
 )
 
-// fakeBrowser puts a browser into the search path, and returns a pipe on which it says
-// what it was started with.
-func fakeBrowser(t *testing.T) (seen string) {
+// fakeBrowser makes a browser, and returns a pipe on which it says what it was started
+// with.
+func fakeBrowser(t *testing.T) (opener, seen string) {
 	t.Helper()
 	dir := t.TempDir()
 	seen = filepath.Join(dir, "seen")
@@ -28,19 +28,18 @@ func fakeBrowser(t *testing.T) (seen string) {
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("DISPLAY", ":0")
-	return seen
+	return filepath.Join(dir, "xdg-open"), seen
 }
 
 // TestUIOpens: the browser is started with a file that only the user can read. The code
 // is in it, and not among the arguments, which every user of the host can see.
-func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search path
+func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes variables
 	d := newDaemon(t)
 	d.cell("demo")
-	seen := fakeBrowser(t)
+	opener, seen := fakeBrowser(t)
 	var link string
-	err := full.UI(t.Context(), d.home, api.UIOptions{Cell: "demo"}, io.Discard, func(l string, serving bool) error {
+	err := full.UI(t.Context(), d.home, api.UIOptions{Cell: "demo", Opener: opener}, io.Discard, func(l string, serving bool) error {
 		if link = l; serving {
 			t.Error("a daemon serves already")
 		}
@@ -77,12 +76,12 @@ func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search 
 // TestUIOpensRelative: the browser gets an absolute URL of a home with any name.
 func TestUIOpensRelative(t *testing.T) { //nolint:paralleltest // it changes the working directory
 	d := newRemote(t, api.ServeOptions{})
-	seen := fakeBrowser(t)
+	opener, seen := fakeBrowser(t)
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("my home#1%", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := full.UI(t.Context(), "my home#1%", d.uiByToken(), io.Discard, func(string, bool) error { return nil }); err != nil {
+	if err := full.UI(t.Context(), "my home#1%", d.uiByToken(opener), io.Discard, func(string, bool) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	args, err := os.ReadFile(seen)
@@ -99,22 +98,22 @@ func TestUIOpensRelative(t *testing.T) { //nolint:paralleltest // it changes the
 }
 
 // uiByToken returns options that name the daemon by its address.
-func (d *daemon) uiByToken() api.UIOptions {
+func (d *daemon) uiByToken(opener string) api.UIOptions {
 	d.Helper()
 	file := filepath.Join(d.TempDir(), "token")
 	secret := d.token(api.TokenBody{Name: "viewer", Scopes: []string{"read"}}).client.Transport.(bearer).secret
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		d.Fatal(err)
 	}
-	return api.UIOptions{Daemon: api.DaemonOptions{URL: "http://" + d.addresses[1], TokenFile: file}}
+	return api.UIOptions{Daemon: api.DaemonOptions{URL: "http://" + d.addresses[1], TokenFile: file}, Opener: opener}
 }
 
 // TestUIWithoutHome: a machine without a home shows the link to a daemon elsewhere.
-func TestUIWithoutHome(t *testing.T) { //nolint:paralleltest // it changes the search path
+func TestUIWithoutHome(t *testing.T) { //nolint:paralleltest // it changes variables
 	d := newRemote(t, api.ServeOptions{})
-	fakeBrowser(t)
+	opener, _ := fakeBrowser(t)
 	shown := ""
-	err := full.UI(t.Context(), filepath.Join(t.TempDir(), "none"), d.uiByToken(), io.Discard, func(link string, _ bool) error { shown = link; return nil })
+	err := full.UI(t.Context(), filepath.Join(t.TempDir(), "none"), d.uiByToken(opener), io.Discard, func(link string, _ bool) error { shown = link; return nil })
 	if err != nil || shown == "" {
 		t.Errorf("%q, %v", shown, err)
 	}
