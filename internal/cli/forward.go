@@ -27,16 +27,23 @@ type portForwarder interface {
 }
 
 func newPortForward(s *session) *cobra.Command {
-	return &cobra.Command{
+	var raw bool
+	cmd := &cobra.Command{
 		Use:   "port-forward CELL [LOCAL:]PORT",
 		Short: "Make a port of a live cell reachable on the host's loopback",
 		Long: `Make a port of a live cell reachable on the host's loopback: connections to
 127.0.0.1:LOCAL go to PORT in the cell. Without LOCAL it is the same number; 0 means
 any free port. At most 64 connections are forwarded at a time. Ctrl-C ends it.
 
+HTTP is answered under the link that is printed, http://CELL-RANDOM.localhost:LOCAL,
+which is new each time. Under localhost and 127.0.0.1 a browser would give the cell
+the cookies of every application on this host; such requests are refused with 421.
+With --raw every connection is passed on, for other protocols than HTTP.
+
 Every connection is an event of the cell's run. Every user of this host can connect.`,
 		Example: `  forkcell port-forward demo 8080
-  forkcell port-forward demo 9000:8080`,
+  forkcell port-forward demo 9000:8080
+  forkcell port-forward demo 5432 --raw`,
 		Args:              positional("CELL", "[LOCAL:]PORT"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +53,18 @@ Every connection is an event of the cell's run. Every user of this host can conn
 				return usageError("give PORT or LOCAL:PORT, such as 9000:8080", "%s: %v", verb(cmd), err)
 			}
 			return s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error {
-				return runPortForward(ctx, s, e, args[0], local, port)
+				return runPortForward(ctx, s, e, args[0], forwarded{local, port, raw})
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "pass on every connection, whatever its protocol and its name")
+	return cmd
+}
+
+// forwarded is a port of the host and one of a cell; raw connections are not checked.
+type forwarded struct {
+	local, port int
+	raw         bool
 }
 
 // parsePorts reads [LOCAL:]PORT.
@@ -66,28 +81,35 @@ func parsePorts(text string) (local, port int, err error) {
 	return int(l), int(p), nil
 }
 
-func runPortForward(ctx context.Context, s *session, e portForwarder, name string, local, port int) error {
-	join, err := e.Forward(ctx, name, port)
+func runPortForward(ctx context.Context, s *session, e portForwarder, name string, o forwarded) error {
+	join, err := e.Forward(ctx, name, o.port)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(local)))
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.local)))
 	if err != nil {
-		return listenError(err, local, port)
+		return listenError(err, o.local, o.port)
 	}
 	defer l.Close()
 	doc := struct {
 		Cell    string `json:"cell"`
 		Address string `json:"address"`
 		Port    int    `json:"port"`
-	}{name, l.Addr().String(), port}
+		URL     string `json:"url,omitempty"` // not of raw connections
+	}{name, l.Addr().String(), o.port, ""}
+	f := &forwarding{session: s, listener: l, join: join, what: fmt.Sprintf("port %d of cell %s", o.port, quote.Line(name))}
+	shown := doc.Address
+	if !o.raw {
+		f.host = net.JoinHostPort(pageName(name), strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+		doc.URL = "http://" + f.host + "/"
+		shown = doc.URL
+	}
 	err = s.emit(doc, func(p *page) {
-		p.printf("forwarding %s to port %d of cell %s; Ctrl-C ends it\n", doc.Address, port, quote.Line(name))
+		p.printf("forwarding %s to port %d of cell %s; Ctrl-C ends it\n", shown, o.port, quote.Line(name))
 	})
 	if err = joinErrors(err, s.out.Flush()); err != nil {
 		return err
 	}
-	f := &forwarding{session: s, listener: l, join: join, what: fmt.Sprintf("port %d of cell %s", port, quote.Line(name))}
 	return f.serve(ctx)
 }
 
@@ -105,6 +127,7 @@ type forwarding struct {
 	listener net.Listener
 	join     func(context.Context, io.ReadWriter) error
 	what     string
+	host     string // the name and port of requests; "" for raw connections
 
 	mu  sync.Mutex
 	err error // why it ended without being cancelled
@@ -142,7 +165,14 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	err := f.join(ctx, conn)
+	var stream io.ReadWriter = conn
+	var err error
+	if f.host != "" {
+		stream, err = checkHost(conn, f.host)
+	}
+	if err == nil {
+		err = f.join(ctx, stream)
+	}
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return false
