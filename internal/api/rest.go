@@ -113,7 +113,7 @@ type RunSocketBody struct {
 	TTY   bool   `json:"tty,omitempty" doc:"Give the command a terminal."`
 	Cols  uint16 `json:"cols,omitempty" doc:"Columns of the terminal."`
 	Rows  uint16 `json:"rows,omitempty" doc:"Rows of the terminal."`
-	Term  string `json:"term,omitempty" doc:"Type of the terminal, as in TERM."`
+	Term  string `json:"term,omitempty" doc:"Type of the terminal, as in TERM." maxLength:"64"`
 }
 
 // RunAnswer is the result of a run over the API.

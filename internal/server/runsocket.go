@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -89,14 +88,9 @@ func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn
 	if err != nil || kind != websocket.MessageText {
 		return nil, api.Usagef("send the run first, as text", "the socket has no run")
 	}
-	var body api.RunSocketBody
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&body); err != nil || d.More() {
-		return nil, api.Usagef("see the body of POST /v1/cells/{cell}/runs", "malformed run")
-	}
-	if len(body.Command) == 0 || body.Stdin != "" || body.StdinBase64 != nil {
-		return nil, api.Usagef("send the command, and its input in frames", "malformed run")
+	body, err := readRun(text)
+	if err != nil {
+		return nil, err
 	}
 	if err := x.allowOperatorFields(ctx, body); err != nil {
 		return nil, err
@@ -112,6 +106,17 @@ func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn
 	job.request.Size = api.WindowSize{Rows: body.Rows, Cols: body.Cols}
 	job.input = body.Input
 	return job, nil
+}
+
+// readRun reads the message that is a run.
+func readRun(text []byte) (body api.RunSocketBody, err error) {
+	if err := runMessages().read(text, &body); err != nil {
+		return body, err
+	}
+	if body.Stdin != "" || body.StdinBase64 != nil {
+		return body, api.Usagef("send the input in frames", "malformed run")
+	}
+	return body, checkTerm(body.Term)
 }
 
 // inSocket runs the command with its streams in a socket, and reports the result.

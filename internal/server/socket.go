@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -186,12 +185,17 @@ func (s *execSocket) finish(ctx context.Context, res *api.ExecResult, err error)
 	}
 }
 
-// execMessage is a text message.
+// callerMessage is a text message of the caller.
+type callerMessage struct {
+	Type string  `json:"type" enum:"resize,signal,stdin_closed"`
+	Cols *uint16 `json:"cols,omitempty"`
+	Rows *uint16 `json:"rows,omitempty"`
+	Name string  `json:"name,omitempty"`
+}
+
+// execMessage is a text message of the daemon.
 type execMessage struct {
 	Type     string  `json:"type"`
-	Cols     *uint16 `json:"cols,omitempty"`
-	Rows     *uint16 `json:"rows,omitempty"`
-	Name     string  `json:"name,omitempty"`
 	ExecID   string  `json:"exec_id,omitempty"`
 	ExitCode *int    `json:"exit_code,omitempty"`
 	Signal   *string `json:"signal,omitempty"`
@@ -291,10 +295,8 @@ func (s *execSocket) awaitRoom(ctx context.Context) error {
 
 // obey does what a text message says.
 func (s *execSocket) obey(text []byte) error {
-	var m execMessage
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil || d.More() {
+	var m callerMessage
+	if err := execMessages().read(text, &m); err != nil {
 		return errMessage
 	}
 	switch {
