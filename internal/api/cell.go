@@ -87,6 +87,9 @@ type ForkRequest struct {
 	N          int    `json:"n,omitempty"` // 0 = one cell called Name; N > 0 = Name-1 ... Name-N
 	// NewHome gives the new cells an empty home in place of that of the forked state.
 	NewHome bool `json:"-"`
+	// Accepted forks the newest state in which everything is accepted, in place of the
+	// present one. A cell that works in its source directory is forked as it is.
+	Accepted bool `json:"-"`
 	// Settings are those of the new cells. They inherit the labels of the forked cell,
 	// and no time limit.
 	Settings
@@ -100,6 +103,9 @@ type ForkResult struct {
 	Cells        []string `json:"cells"`
 	EngineUS     int64    `json:"engine_us"`
 	PauseUS      int64    `json:"pause_us"` // of a live cell
+	// PendingRuns are the undecided runs and captured states that the new cells begin with.
+	// Accepting a new cell accepts them, too.
+	PendingRuns []string `json:"pending_runs,omitempty"`
 }
 
 // CopyRequest copies a file or a directory between the host and a cell. In the

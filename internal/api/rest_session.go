@@ -20,6 +20,7 @@ type CreateSession struct {
 	Agent       string `json:"agent" doc:"The name of the agent; generic is any program." minLength:"1" maxLength:"63"`
 	Name        string `json:"name,omitempty" doc:"Name of the session. Without one it is made from those of the cell and the agent." maxLength:"63"`
 	AllowNonGit bool   `json:"allow_nongit,omitempty" doc:"Admit a cell whose source is no git repository: its instruction files are used as they are."`
+	OnTop       bool   `json:"on_top,omitempty" doc:"Begin with the undecided work of the cell. Without it the session begins with what is accepted."`
 	Hold        bool   `json:"hold,omitempty" doc:"Do not execute the agent yet: the first WebSocket at .../agent does, with its streams. Without one the session ends after two minutes."`
 	SessionSettings
 }
@@ -87,7 +88,9 @@ type SessionPlan struct {
 	Reasons            []string `json:"assurance_reasons"`
 	// KeptHome reports that the session begins with the home of the cell, which earlier
 	// commands have written.
-	KeptHome   bool     `json:"kept_home,omitempty"`
+	KeptHome bool `json:"kept_home,omitempty"`
+	// OnTop reports that the session begins with the undecided work of the cell.
+	OnTop      bool     `json:"on_top,omitempty"`
 	PolicyHash string   `json:"policy_hash"`
 	Notes      []string `json:"notes"`
 	// SSHNotes say what keeps the session from logging in to hosts.

@@ -30,6 +30,8 @@ type comparison struct {
 	runs      []string
 	earlier   []api.EarlierWork
 	unapplied int
+	// only are the paths of the workspace to list; nil is all.
+	only map[string]bool
 	// source is the state of the source that begin builds on, the state before all
 	// undecided work.
 	source, begin store.Checkpoint
@@ -108,7 +110,7 @@ func (d *comparison) latest(ctx context.Context) error {
 		return err
 	}
 	if !now.live {
-		if found, err := d.undecided(); found || err != nil {
+		if found, err := d.undecided(ctx); found || err != nil {
 			return err
 		}
 		return d.run("")
@@ -317,8 +319,9 @@ func (d *comparison) missed(c store.Cell, now presentState) {
 // paths returns the filter for the paths of the request, which are relative to
 // the workspace or absolute.
 func (d *comparison) paths() (keep func(tree.Change) bool) {
+	listed := func(p string) bool { return d.only == nil || d.only[p] || path.IsAbs(p) }
 	if len(d.req.Paths) == 0 {
-		return func(tree.Change) bool { return true }
+		return func(ch tree.Change) bool { return listed(ch.Path) }
 	}
 	var wanted []string
 	for _, p := range d.req.Paths {
@@ -336,5 +339,7 @@ func (d *comparison) paths() (keep func(tree.Change) bool) {
 		}
 		return false
 	}
-	return func(ch tree.Change) bool { return chosen(ch.Path) || ch.OldPath != "" && chosen(ch.OldPath) }
+	return func(ch tree.Change) bool {
+		return listed(ch.Path) && (chosen(ch.Path) || ch.OldPath != "" && chosen(ch.OldPath))
+	}
 }

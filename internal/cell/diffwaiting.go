@@ -13,7 +13,9 @@ import (
 
 // undecided compares the state before all undecided work with the state after it: what an
 // acceptance takes. It reports whether there is such work.
-func (d *comparison) undecided() (found bool, err error) {
+func (d *comparison) undecided(ctx context.Context) (found bool, err error) {
+	var line []store.Checkpoint
+	var list []home.Work
 	err = d.e.View(func(tx *store.Tx) error {
 		before, work, err := d.e.UndecidedWork(tx, d.cell)
 		if err != nil || len(work) == 0 {
@@ -22,9 +24,46 @@ func (d *comparison) undecided() (found bool, err error) {
 		found = true
 		d.from, d.to = before, work[len(work)-1].After()
 		d.show(work, 0)
-		return d.sourceSince(tx, before)
+		if err := d.sourceSince(tx, before); err != nil || d.from.ID != before.ID || work[0].States[0].Parent != before.ID {
+			return err
+		}
+		list = work
+		line, err = tx.Lineage(d.to.ID)
+		return err
 	})
-	return found, err
+	if err != nil || len(list) == 0 {
+		return found, err
+	}
+	return true, d.withoutSource(ctx, line, list)
+}
+
+// withoutSource leaves out the paths that only a refresh between the undecided work
+// changed.
+func (d *comparison) withoutSource(ctx context.Context, line []store.Checkpoint, work []home.Work) error {
+	made, others := map[string]bool{}, false
+	for _, w := range work {
+		for _, state := range w.States {
+			made[state.ID] = true
+		}
+	}
+	between := line[:slices.IndexFunc(line, func(c store.Checkpoint) bool { return c.ID == d.from.ID })]
+	for _, state := range between {
+		others = others || !made[state.ID]
+	}
+	if !others {
+		return nil
+	}
+	d.only = map[string]bool{}
+	s := &session{e: d.e, cell: d.cell}
+	for i, state := range between {
+		if !made[state.ID] {
+			continue
+		}
+		if err := s.addChanged(ctx, line[i+1], state, d.only); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sourceSince compares with the state of the source that a refresh brought in after the

@@ -46,7 +46,7 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 		return nil, err
 	}
 	return &api.ForkResult{
-		From: f.from.Name, CheckpointID: f.at.ID, Root: f.at.Root(), Cells: names, EngineUS: since(begin), PauseUS: f.pauseUS,
+		From: f.from.Name, CheckpointID: f.at.ID, Root: f.at.Root(), Cells: names, EngineUS: since(begin), PauseUS: f.pauseUS, PendingRuns: f.pending,
 	}, nil
 }
 
@@ -61,6 +61,7 @@ type forking struct {
 	expect   *int64            // the revision that the cell must have when it is forked; nil is any
 	captured bool              // the state was captured for this, which changed the revision
 	newHome  *workspace.Sealed // the state with an empty home; nil to keep the home
+	pending  []string          // undecided work that the state contains
 }
 
 // stateToFork finds the state that a request means, of a cell that has a revision; nil is
@@ -76,7 +77,8 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 	if _, err := newSettings(nil, req.Settings); err != nil {
 		return f, err
 	}
-	if _, live := e.Supervisor(f.from); live && req.Checkpoint == "" {
+	accepted := req.Accepted && (f.from.Live == "" || f.from.Live != f.from.Source)
+	if _, live := e.Supervisor(f.from); live && req.Checkpoint == "" && !accepted {
 		now, err := e.checkpointLive(ctx, req.Cell, "")
 		if err != nil {
 			return f, err
@@ -95,12 +97,31 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 		}
 		var missing error // perhaps because of the change
 		f.at, missing = e.FindCheckpoint(tx, f.from, req.Checkpoint)
+		if missing == nil {
+			missing = f.findPending(tx, accepted)
+		}
 		return cmp.Or(f.unchanged(tx), missing)
 	})
 	if err != nil {
 		f.lock.Unlock()
 	}
 	return f, err
+}
+
+// findPending finds the undecided work of the state, or goes back to before it.
+func (f *forking) findPending(tx *store.Tx, accepted bool) error {
+	before, work, err := home.UndecidedWork(tx, f.from, f.at.ID)
+	if err != nil {
+		return err
+	}
+	if accepted {
+		f.at = before
+		return nil
+	}
+	for _, w := range work {
+		f.pending = append(f.pending, w.ID)
+	}
+	return nil
 }
 
 // unchanged refuses a cell that does not have the revision that the caller expects. A

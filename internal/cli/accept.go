@@ -34,9 +34,9 @@ work that the fork inherited; the decision of the other cell stays as it was. Wi
 that work: then what it changed is left out, path by path. A path that the run changed
 as well is taken whole, and so is a git repository. Work that is left out counts as
 restored; restore brings it back. A failed run is refused without --force. With --only
-or --except a part is accepted, and the result is a new checkpoint. A renamed file keeps its old path if its new path
-is left out. A fork or restore can put a cell on a state that
-was captured from a live cell. Such a state is accepted in the same way.`,
+or --except a part is accepted, and the result is a new checkpoint. A renamed file keeps
+its old path if its new path is left out. A fork or restore can put a cell on a state
+that was captured from a live cell. Such a state is accepted in the same way.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed
   forkcell accept demo --run run_01K --leave-out run_01J`,

@@ -34,6 +34,10 @@ the agent; Ctrl-P Ctrl-Q leaves it running, and so does the end of this process,
 hangup or SIGTERM too. Afterwards session diff shows what it did, and session accept
 keeps it.
 
+The session begins with what is accepted in the directory's cell, and what is in the
+directory now. Work that nobody has decided about is named and left out; --on-top begins
+with it, and then accepting the session accepts it, too.
+
 Arguments after -- are for the agent. For the agent generic they are the program and
 its arguments. Modes: strict reaches the agent's service only; development also reads
 from code hosts and package registries; build is development in which apt-get, dpkg, dnf
@@ -71,6 +75,7 @@ type agentOptions struct {
 	terminal        terminalFlags
 	dryRun          bool
 	keepHome        bool
+	onTop           bool
 }
 
 func (o *agentOptions) addFlags(cmd *cobra.Command) {
@@ -79,6 +84,7 @@ func (o *agentOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.name, "name", "", "`NAME` of the session (default: the cell's name and the agent's)")
 	f.BoolVar(&o.nonGit, "allow-nongit", false, "admit a directory that is no git repository")
 	f.BoolVar(&o.keepHome, "keep-home", false, "begin with the home that earlier commands of the cell have written")
+	f.BoolVar(&o.onTop, "on-top", false, "begin with the undecided work of the directory's cell")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be decided, and start nothing")
 	o.addStart(cmd)
 }
@@ -193,7 +199,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	r.options.Network.Unrestricted = o.unrestricted
 	p, err := r.session.operatorHost().Prepare(agentsession.Wish{
 		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
-		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
+		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, OnTop: o.onTop, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
 	})
 	if err != nil {
 		return err
@@ -253,7 +259,7 @@ func (r *agentRun) start() error {
 
 func (r *agentRun) order() agentsession.Order {
 	return agentsession.Order{
-		Plan: r.plan, Name: r.opts.name, KeepHome: r.opts.keepHome, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
+		Plan: r.plan, Name: r.opts.name, KeepHome: r.opts.keepHome, OnTop: r.opts.onTop, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
 	}
 }
 

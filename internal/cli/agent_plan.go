@@ -40,8 +40,12 @@ func printSessionPlan(out *page, p *api.SessionPlan) {
 	if p.KeptHome {
 		home = "that of the cell, with everything that its earlier commands wrote there"
 	}
+	begins := ""
+	if p.OnTop {
+		begins = "with the undecided work of the directory's cell: accepting the session accepts it, too"
+	}
 	out.pairs(
-		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "home", home, "reaches", reaches(p.Terms),
+		"begins", begins, "program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "home", home, "reaches", reaches(p.Terms),
 		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Limits, p.OptionalLimits), "packages", quote.Line(p.Packages), "turns", turnsText(p.TurnsTaken), "assurance", p.Terms.Assurance,
 	)
 }

@@ -52,7 +52,7 @@ func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 		return err
 	}
 	options.Workdir = api.Text(cmp.Or(string(options.Workdir), r.place.Below))
-	body := api.CreateSession{Agent: name, Name: o.name, AllowNonGit: o.nonGit, Hold: !o.detach, SessionSettings: settings}
+	body := api.CreateSession{Agent: name, Name: o.name, AllowNonGit: o.nonGit, OnTop: o.onTop, Hold: !o.detach, SessionSettings: settings}
 	var made *api.AgentSession
 	err = s.agentHost(r.cmd.Context(), func(ctx context.Context, e Engine, host agentHost) error {
 		if !host.IsLocal() {
@@ -107,7 +107,7 @@ func (r *agentRun) baseThere(ctx context.Context, e Engine) (string, error) {
 	s, dir := r.session, r.place.Root
 	if !r.opts.dryRun {
 		build := func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) { return initCell(ctx, s, e, q) }
-		return agentsession.Base(ctx, e, dir, r.opts.name, build, s.noted)
+		return agentsession.Base(ctx, e, dir, r.opts.name, r.opts.onTop, build, s.noted)
 	}
 	name, below, err := e.CellAt(ctx, dir)
 	if err == nil && (name == "" || below != ".") {

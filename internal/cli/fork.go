@@ -24,7 +24,8 @@ func newFork(s *session, fam *family) *cobra.Command {
 		Use:   "fork [CELL] --name NEW",
 		Short: "Make new cells on the same state, without copying",
 		Long: `Make new cells on the same state, without copying. They inherit the labels of the
-forked cell, and no time limits.`,
+forked cell, and no time limits. Undecided work of the state is named: diff in the new
+cell shows it, and accept takes it.`,
 		Example: `  forkcell fork demo --name try-b
   forkcell fork demo --name try -n 8     # try-1 ... try-8`,
 		Args:              positional("[CELL]"),
@@ -67,6 +68,9 @@ func runFork(ctx context.Context, s *session, e maker, req api.ForkRequest) erro
 		return err
 	}
 	return s.emit(res, func(p *page) {
+		if len(res.PendingRuns) > 0 {
+			s.noted("with undecided work, which accepting accepts, too: " + strings.Join(res.PendingRuns, ", "))
+		}
 		p.printf("forked %s at %s: %s\n", quote.Line(res.From), res.CheckpointID, quote.Line(strings.Join(res.Cells, " ")))
 	})
 }

@@ -67,6 +67,9 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 	if len(i.RunIDs) == 1 && (i.MonitorPID != 0 || i.Head == i.Began) {
 		return nil
 	}
+	if i.MonitorPID == 0 && agentsession.Undecided(i) {
+		return nil // all undecided work: what session accept takes
+	}
 	return cmd.Flags().Set("checkpoint", i.Began)
 }
 

@@ -73,7 +73,7 @@ func (s *Server) executed(ctx context.Context, c *call, e sessionEngine, started
 
 func (p *plannedSession) order(s *Server, base, name string) session.Order {
 	return session.Order{
-		Plan: p.Plan, Base: base, Name: name, Options: p.Options, PathDirs: p.PathDirs,
+		Plan: p.Plan, Base: base, Name: name, OnTop: p.Plan.OnTop, Options: p.Options, PathDirs: p.PathDirs,
 		Notes: func(text string) { s.logger.Info("session", "base", base, "note", text) },
 	}
 }
@@ -101,6 +101,7 @@ func (s *Server) newSession(ctx context.Context, c *call, b api.CreateSession) (
 	}
 	w := session.Wish{
 		Agent: b.Agent, Mode: cmp.Or(b.Mode, session.Strict), Autonomy: cmp.Or(b.Autonomy, "yolo"), Turns: cmp.Or(b.Turns, session.TurnsAuto), Arguments: b.Arguments,
+		OnTop: b.OnTop,
 	}
 	return s.prepareSession(ctx, c, b.Cell, b.AllowNonGit, b.SessionSettings, w)
 }

@@ -57,7 +57,9 @@ type Request struct {
 	Cache              string
 	// KeptHome reports that the session begins with the home of the cell.
 	KeptHome bool
-	Turns    string
+	// OnTop reports that the session begins with the undecided work of the cell.
+	OnTop bool
+	Turns string
 	// Masks reports whether the engine masks the control files of the workspace.
 	Masks bool
 	// Degraded reports that the operator allowed controls to be missing.
@@ -125,7 +127,7 @@ func Make(q Request) (*Plan, error) {
 	p := &Plan{
 		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
 		SessionPlan: api.SessionPlan{
-			KeptHome: q.KeptHome, Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
+			KeptHome: q.KeptHome, OnTop: q.OnTop, Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
 			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
 			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(), Packages: q.packagesText(),
 			Limits: limitsOf(rules.Limits), TurnsTaken: q.turnsText(turns),

@@ -32,6 +32,8 @@ type Wish struct {
 	Turns string
 	// KeepHome begins with the home of the cell.
 	KeepHome bool
+	// OnTop begins with the undecided work of the cell.
+	OnTop bool
 	// Injection is the file of the injection policy; "" is the default one.
 	Injection string
 	// Earlier are the terms of the session that is resumed; nil for a new one.
@@ -75,7 +77,7 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 	}
 	q := Request{
 		Adapter: entry, Workspace: w.Place.Root, Directory: cmp.Or(string(w.Options.Workdir), w.Place.Below), Mode: w.Mode, Autonomy: w.Autonomy,
-		Arguments: w.Arguments, Allow: w.Allow, Acknowledged: w.Acknowledged, Now: w.Now, Cache: w.Options.Cache, KeptHome: w.KeepHome, Turns: w.Turns, Earlier: w.Earlier,
+		Arguments: w.Arguments, Allow: w.Allow, Acknowledged: w.Acknowledged, Now: w.Now, Cache: w.Options.Cache, KeptHome: w.KeepHome, OnTop: w.OnTop, Turns: w.Turns, Earlier: w.Earlier,
 		Degraded: w.Options.AllowDegraded, Masks: true, Limits: defaultLimits(w), Unrestricted: w.Options.Network.Unrestricted,
 	}
 	p := &Prepared{Options: w.Options}

@@ -30,6 +30,9 @@ type Order struct {
 	// KeepHome begins with the home of the base, which its earlier commands have
 	// written. Else the home is empty but for the files of the agent.
 	KeepHome bool
+	// OnTop begins with the undecided work of the base. Else the session begins with what is
+	// accepted, and the present contents of the directory.
+	OnTop bool
 	// Options are the operator's: limits, files shown, grants of the network.
 	Options  api.RunOptions
 	PathDirs []string
@@ -101,7 +104,7 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 	base := o.Base
 	if base == "" {
 		var err error
-		if base, err = Base(ctx, e, o.Plan.Workspace, o.Name, o.Make, o.Notes); err != nil {
+		if base, err = Base(ctx, e, o.Plan.Workspace, o.Name, o.OnTop, o.Make, o.Notes); err != nil {
 			return nil, err
 		}
 	}
@@ -144,9 +147,10 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 const busyLimit = time.Minute
 
 // Base returns the cell of a workspace, for a session of the given name or of none. One
-// that exists gets what has changed in the directory; else one is made. If the session
-// cannot have its name, nothing changes.
-func Base(ctx context.Context, e Engine, dir, session string, build Maker, notes func(string)) (string, error) {
+// that exists gets what has changed in the directory, unless the session begins before
+// its undecided work; else one is made. If the session cannot have its name, nothing
+// changes.
+func Base(ctx context.Context, e Engine, dir, session string, onTop bool, build Maker, notes func(string)) (string, error) {
 	name, below, err := e.CellAt(ctx, dir)
 	if err != nil {
 		return "", api.WithHint(err, api.CodeSeveralCells, "a session forks the only one: `forkcell rm CELL` removes one that is not needed")
@@ -167,6 +171,23 @@ func Base(ctx context.Context, e Engine, dir, session string, build Maker, notes
 			return "", err
 		}
 	}
+	if !onTop {
+		status, err := e.Status(ctx, name)
+		if err != nil || waits(status) {
+			return name, err // the fork is refreshed
+		}
+	}
+	return name, refresh(ctx, e, name, notes)
+}
+
+// waits reports whether a cell has undecided work, or runs: then a session begins before
+// that.
+func waits(status *api.StatusResult) bool {
+	return len(status.PendingRuns)+len(status.PendingStates) > 0 || status.Live != nil
+}
+
+// refresh brings what has changed in the directory into a cell.
+func refresh(ctx context.Context, e Engine, name string, notes func(string)) error {
 	q := api.RefreshRequest{Cell: name, OnConflict: "fail"}
 	res, err := e.Refresh(ctx, q)
 	if api.CodeOf(err) == api.CodeBusy {
@@ -175,13 +196,9 @@ func Base(ctx context.Context, e Engine, dir, session string, build Maker, notes
 		res, err = e.Refresh(ctx, q)
 	}
 	if err == nil && len(res.Changed) > 0 {
-		what := " changes"
-		if len(res.Changed) == 1 {
-			what = " change"
-		}
-		notes(strconv.Itoa(len(res.Changed)) + what + " of the directory brought into cell " + name)
+		notes(api.Counted(len(res.Changed), "change") + " of the directory brought into cell " + name)
 	}
-	return name, api.WithHint(err, api.CodeConflict, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
+	return api.WithHint(err, api.CodeConflict, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
 }
 
 // checkName refuses the name of a session that a cell has, or that the cell of the
@@ -213,17 +230,51 @@ const maxTries = 1000
 // first that is free.
 func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
 	settings := api.Settings{Labels: map[string]string{api.LabelAgent: o.Plan.Terms.Agent}}
+	status, err := e.Status(ctx, base)
+	if err != nil {
+		return "", err
+	}
 	for try := 1; ; try++ {
 		name := o.Name
 		if name == "" {
 			name = sessionName(base, o.Plan.Terms.Agent, try)
 		}
-		_, err := e.Fork(ctx, api.ForkRequest{Cell: base, Name: name, NewHome: !o.KeepHome, Settings: settings})
-		taken := api.CodeOf(err) == api.CodeNameTaken
-		if err == nil || !taken || o.Name != "" || try == maxTries {
+		res, err := e.Fork(ctx, api.ForkRequest{Cell: base, Name: name, NewHome: !o.KeepHome, Accepted: !o.OnTop, Settings: settings})
+		if err == nil {
+			return name, o.settleFork(ctx, e, name, status, res)
+		}
+		if api.CodeOf(err) != api.CodeNameTaken || o.Name != "" || try == maxTries {
 			return name, err
 		}
 	}
+}
+
+// settleFork says which undecided work of the base the new session has, or does not have. A
+// session without it gets the present contents of the directory; after an error it is
+// removed.
+func (o Order) settleFork(ctx context.Context, e Engine, name string, base *api.StatusResult, res *api.ForkResult) error {
+	cell := quote.Line(base.Cell)
+	switch {
+	case len(res.PendingRuns) > 0:
+		o.Notes("the session begins with undecided work of cell " + cell + ", and accepting it accepts that, too: " + strings.Join(res.PendingRuns, ", "))
+	case o.OnTop:
+	case base.Live != nil:
+		o.Notes("the session begins without what the live cell " + cell + " has changed; --on-top begins with it")
+	case res.CheckpointID != base.Head:
+		o.Notes("the session begins without the undecided work of cell " + cell + ": " +
+			strings.Join(slices.Concat(base.PendingRuns, base.PendingStates), ", ") + "; --on-top begins with it")
+	}
+	if o.OnTop || !waits(base) {
+		return nil
+	}
+	err := refresh(ctx, e, name, o.Notes)
+	if code := api.CodeOf(err); o.Base != "" && (code == api.CodeNoSource || code == api.CodeForbidden) {
+		return nil // the daemon does not have the directory, or the caller may not have it read
+	}
+	if err != nil {
+		err = errors.Join(api.WithHint(err, api.CodeConflict, "`forkcell apply "+cell+"` writes what is accepted there; --on-top begins with the present state of the cell"), undo(ctx, e, name, false))
+	}
+	return err
 }
 
 // maxCellName is how long the name of a cell may be.

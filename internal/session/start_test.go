@@ -42,7 +42,7 @@ func (e *fakeEngine) CellAt(context.Context, string) (name, below string, err er
 // TestBaseOfSeveral: agent takes no name of a cell, so the hint says something else.
 func TestBaseOfSeveral(t *testing.T) {
 	t.Parallel()
-	_, err := Base(t.Context(), &fakeEngine{}, "/work", "", nil, nil)
+	_, err := Base(t.Context(), &fakeEngine{}, "/work", "", false, nil, nil)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeSeveralCells || !strings.Contains(e.Hint, "`forkcell rm CELL`") {
 		t.Errorf("got %+v", err)
 	}
