@@ -103,6 +103,25 @@ func TestAddShownDocument(t *testing.T) {
 	}
 }
 
+// TestCommandArguments: the adapter's arguments come first, but for a question about the
+// version.
+func TestCommandArguments(t *testing.T) {
+	t.Parallel()
+	c, err := NewCatalogue(t.TempDir()).Find("claude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, user := range map[string][]string{
+		"--version":                           {"--version"},
+		"--permission-mode bypassPermissions": nil,
+		"--permission-mode bypassPermissions --version -p task": {"--version", "-p", "task"},
+	} {
+		if got := strings.Join(c.Adapter.Command(Yolo, user), " "); got != want {
+			t.Errorf("%q: got %q, want %q", user, got, want)
+		}
+	}
+}
+
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

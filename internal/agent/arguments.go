@@ -15,8 +15,12 @@ const (
 )
 
 // Command returns the arguments of the program: those of the adapter for an autonomy,
-// then those of the user.
+// then those of the user. A user who asks for the version alone gets it as on the host:
+// with other arguments before, some programs load all that they have first.
 func (a *Adapter) Command(autonomy string, user []string) []string {
+	if len(user) > 0 && slices.Equal(user, a.Program.VersionArguments) {
+		return slices.Clone(user)
+	}
 	own := a.Arguments.Yolo
 	if autonomy == Prompt {
 		own = a.Arguments.Prompt
