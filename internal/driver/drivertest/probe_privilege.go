@@ -54,8 +54,12 @@ func privilegeProbes() []probe {
 		"mount": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS,
 		"cgroup": unix.CLONE_NEWCGROUP, "pid": unix.CLONE_NEWPID, "time": unix.CLONE_NEWTIME,
 	} {
+		without := both
+		if name != "mount" { // the first process may make some later
+			without = append([]control.Name{control.UserNSLimit}, both...)
+		}
 		list = append(list, probe{
-			name: name + " namespace", without: both, says: denied, optional: name == "time", own: name == "time",
+			name: name + " namespace", without: without, says: denied, optional: name == "time", own: name == "time",
 			do: func() error { return call("unshare", flag) },
 		})
 	}

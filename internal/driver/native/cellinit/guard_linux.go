@@ -211,7 +211,10 @@ func plainLimits(openFiles, processes int64) error {
 		}
 		before := lim
 		want, fixed := soft[which]
+		most, shared := userResources()[which]
 		switch {
+		case shared:
+			lim = bounded(lim, most)
 		case which == unix.RLIMIT_NPROC && processes > 0:
 			// Processes are counted for each user of a user namespace.
 			lim.Max = min(lim.Max, uint64(processes))

@@ -71,15 +71,13 @@ func (r *rootfs) makeProc() error {
 	if err := mountfd.MoveTo(fd, r.root, "proc"); err != nil {
 		return err
 	}
-	// Settings are made while /proc/sys can be written. No user namespaces: in one
-	// the command would hold capabilities and could reach far more of the kernel.
-	// The limit is the namespace's own, and what has no capability cannot raise it;
-	// without a namespace of its own it would be the host's. A template's spawner
-	// makes those of branches, and a runtime one for what it runs.
-	if !r.template && !r.runtime && !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
-		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
-			return fmt.Errorf("user namespaces: %w", err)
-		}
+	// Settings are made while /proc/sys can be written.
+	limits := watchLimits()
+	if r.limitsNamespaces() {
+		limits = append(limits, noUserNamespaces)
+	}
+	if err := r.limitUser(fd, limits...); err != nil {
+		return err
 	}
 	if !r.without.Has(control.NetNS) {
 		if err := lowPorts(fd); err != nil {
@@ -103,6 +101,11 @@ func (r *rootfs) finishProc() error {
 			if err := set(r.cellProc, s.File, s.Value); err != nil {
 				return fmt.Errorf("%s: %w", s.File, err)
 			}
+		}
+	}
+	if r.limitsNamespaces() { // the cell's own are made
+		if err := r.limitUser(r.cellProc, namespaceLimits()...); err != nil {
+			return err
 		}
 	}
 	if r.without.Has(control.ReadOnlyProc) || r.runtime {
