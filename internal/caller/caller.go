@@ -20,6 +20,12 @@ import (
 type Caller struct {
 	// Actor returns the caller's name, as statements record it.
 	Actor func() string
+	// ID identifies a caller who is not the operator among all others; "" is the operator,
+	// or a caller who is not told apart.
+	ID string
+	// MayGive reports whether the caller may give a run what else only the operator gives,
+	// by its name. nil is of all.
+	MayGive func(name string) bool
 	// Dir is the directory that relative paths of requests start from. "" is none:
 	// then they are refused.
 	Dir string
@@ -83,6 +89,9 @@ func (c Caller) AbsPath(p string) (string, error) {
 
 // MaySee reports whether the caller may know of a cell.
 func (c Caller) MaySee(cell string) bool { return c.Sees == nil || c.Sees(cell) }
+
+// Gives reports whether the caller may give a run what else only the operator gives.
+func (c Caller) Gives(name string) bool { return c.MayGive == nil || c.MayGive(name) }
 
 // LookupEnv returns the value of one of the caller's variables.
 func (c Caller) LookupEnv(name string) (string, bool) {

@@ -67,6 +67,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: home.Recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
+		Given: s.e.given(req, wanted.grants.recorded()), Starter: s.e.Caller.ID,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.Caller.Actor(), StartedAt: s.e.Now().UTC(), Runtime: wanted.runtime,
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli, Resumed: req.resumed,

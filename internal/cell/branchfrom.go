@@ -30,6 +30,16 @@ type savedRun struct {
 	Ceiling []byte         `json:"ceiling"`
 }
 
+// readFor reads it for a caller. Grants of the operator's configuration are none for a
+// caller who may not give them.
+func (r *savedRun) readFor(e *Engine, image memory.Image) (*policy.Policy, error) {
+	p, err := r.read(image)
+	if !e.Caller.Gives(optionGrant) {
+		r.Options.Grants.ConfigFile = ""
+	}
+	return p, err
+}
+
 // read reads it from an image, and parses the policy in it.
 func (r *savedRun) read(image memory.Image) (*policy.Policy, error) {
 	data, err := image.Read(memory.Run)
@@ -73,7 +83,7 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 		return m, err
 	}
 	m.image = e.Images().Image(m.at.ID)
-	if m.policy, err = m.read(m.image); err != nil {
+	if m.policy, err = m.readFor(e, m.image); err != nil {
 		return m, home.MemoryError(m.at.ID, err)
 	}
 	return m, nil
@@ -143,7 +153,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest, expect *
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
 	order := e.startOrder(next)
 	order.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), RequestID: e.Caller.Request, Expect: expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), Caller: e.Caller.ID, Bounded: e.bounded(), RequestID: e.Caller.Request, Expect: expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	}
 	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {

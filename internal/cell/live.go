@@ -96,7 +96,7 @@ func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of stri
 // startOrder returns an order to a supervisor with what it must know of the caller.
 func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 	o := supervise.StartOrder{
-		Home: api.Text(e.Path), Actor: e.Caller.Actor(), UserHome: api.Text(e.Caller.Home), Dir: api.Text(e.Caller.Dir), Env: e.Caller.Inherited(p), Ceiling: e.Caller.Ceiling,
+		Home: api.Text(e.Path), Actor: e.Caller.Actor(), UserHome: api.Text(e.Caller.Home), Dir: api.Text(e.Caller.Dir), Env: e.Caller.Inherited(p), Ceiling: e.Caller.Ceiling, Caller: e.Caller.ID, Bounded: e.bounded(),
 	}
 	git := e.Caller.GitUser()
 	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
@@ -110,7 +110,7 @@ func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 func OrderCaller(o supervise.StartOrder) caller.Caller {
 	who := caller.Caller{
 		Actor: func() string { return o.Actor }, Git: func() caller.GitUser { return caller.GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
-		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling,
+		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling, ID: o.Caller, MayGive: giving(o.Bounded),
 	}
 	if o.DiskLeft != nil {
 		who.Budget = func(context.Context) (caller.Budget, error) { return caller.FixedBudget(*o.DiskLeft), nil }

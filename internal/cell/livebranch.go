@@ -130,7 +130,7 @@ func (l *liveRun) unbranch(id string) error {
 // branched cell, and under the ceiling of the caller.
 func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
 	c := e.Caller
-	c.Actor, c.Ceiling = func() string { return o.Actor }, o.Ceiling
+	c.Actor, c.ID, c.MayGive, c.Ceiling = func() string { return o.Actor }, o.Caller, giving(o.Bounded), o.Ceiling
 	ceiling, err := c.Under(p)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ var ErrNoListener = supervise.ErrNoListener
 
 // Exec executes a command in a live cell and waits for it.
 func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {
-	client, err := e.DialWithin(ctx, req.Cell)
+	client, err := e.EnterLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*a
 // Attach joins a command that was executed in a live cell, beginning with its last
 // output. The session is an id or a unique part of one.
 func (e *Engine) Attach(ctx context.Context, req api.ExecRequest, session string, stdio Stdio) (*api.ExecResult, error) {
-	client, err := e.DialWithin(ctx, req.Cell)
+	client, err := e.EnterLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func pickSession(list []api.SessionInfo, cell, ref string) (api.SessionInfo, err
 // Forward finds a live cell and returns a function that connects one stream with a
 // port on the cell's loopback, until the listener closes it.
 func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(context.Context, io.ReadWriter) error, err error) {
-	client, err := e.DialWithin(ctx, cell)
+	client, err := e.EnterLive(ctx, cell)
 	if err != nil {
 		return nil, err
 	}

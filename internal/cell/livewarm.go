@@ -209,7 +209,7 @@ func (e *Engine) makesTemplates(cell string) bool {
 
 // dialWarm connects with the supervisor of a cell that should be warm.
 func (e *Engine) dialWarm(ctx context.Context, cell string) (*supervise.Client, error) {
-	client, err := e.DialWithin(ctx, cell)
+	client, err := e.EnterLive(ctx, cell)
 	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Code == api.CodeNotStarted && e.makesTemplates(cell) {
 		refused.Hint = "`forkcell warm python " + cell + "` makes it a template"
 	}

@@ -59,7 +59,7 @@ func (e *Engine) pausedMoment(ctx context.Context, c store.Cell) (m pausedMoment
 		err = e.signedPause(c)
 	}
 	if err == nil {
-		m.policy, err = m.read(m.image)
+		m.policy, err = m.readFor(e, m.image)
 	}
 	if err != nil {
 		return m, pausedMemoryError(c, err)
@@ -219,7 +219,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	bounded, err := e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Ceiling: order.Ceiling})
+	bounded, err := e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Caller: order.Caller, Bounded: order.Bounded, Ceiling: order.Ceiling})
 	if err != nil {
 		return err
 	}

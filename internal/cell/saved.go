@@ -76,6 +76,9 @@ func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCe
 	}, nil
 }
 
+// optionGrant stands for what the operator granted to a policy.
+const optionGrant = "--grant"
+
 // loose returns the options that loosen a control, or show something of the operator's
 // host.
 func loose(o api.RunOptions) (names []string) {
@@ -87,7 +90,7 @@ func loose(o api.RunOptions) (names []string) {
 		{"--as-root", o.AsRoot},
 		{"--root", o.Root != "" && o.Root != "host"},
 		{"--ro", len(o.ReadOnly) > 0},
-		{"--grant", len(o.Grants.Paths)+len(o.Grants.Env) > 0},
+		{optionGrant, len(o.Grants.Paths)+len(o.Grants.Env) > 0},
 		{"--resolve", len(o.Network.Resolve) > 0},
 		{"--ca", len(o.Network.CA) > 0},
 		{"a login of the operator", len(o.Network.Logins) > 0},

@@ -86,7 +86,7 @@ func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*inventory
 	if err != nil {
 		return nil, err
 	}
-	if len(saved.Loose) > 0 && !c.caller.may(Admin) {
+	if len(saved.Loose) > 0 && !c.caller.mayGive() {
 		return nil, api.Refusef(api.CodeForbidden, "save the memory of a cell that was started without it",
 			"checkpoint %s was saved with %s, which needs the scope admin", saved.CheckpointID, strings.Join(saved.Loose, ", "))
 	}

@@ -82,6 +82,18 @@ func (c sender) mayUse(credential string) bool { return c.local || c.grant.MayUs
 // may reports whether the caller has a scope.
 func (c sender) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
+// mayGive reports whether the caller may give a run what only the operator gives: another
+// root, --ro, grants of the host.
+func (c sender) mayGive() bool { return c.may(Admin) }
+
+// id tells callers who are not the operator apart.
+func (c sender) id() string {
+	if c.local || c.grant.ID == "" {
+		return ""
+	}
+	return "token:" + c.grant.ID
+}
+
 // ceiling returns the policy that must allow what a policy of the request allows; nil is
 // none. The sender's rights have it, however the sender was identified.
 func (c *call) ceiling() *api.PolicyFile {
@@ -144,9 +156,13 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 	if c.caller.seesAll() {
 		sees = nil
 	}
+	var gives func(string) bool
+	if !c.caller.isOperator() {
+		gives = func(string) bool { return c.caller.mayGive() }
+	}
 	return caller.Caller{
-		Budget: s.budget(c),
-		Actor:  func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
+		ID: c.caller.id(), MayGive: gives, Budget: s.budget(c),
+		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
 		CannotDecide: !c.caller.may(Decide), Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }

@@ -80,7 +80,7 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 		return nil, err
 	}
 	if paused != nil {
-		if len(paused.Loose) > 0 && !c.caller.may(Admin) {
+		if len(paused.Loose) > 0 && !c.caller.mayGive() {
 			return nil, api.Refusef(api.CodeForbidden, "stop it, and start it without them",
 				"cell %s was started with %s, which needs the scope admin", in.Cell, strings.Join(paused.Loose, ", "))
 		}

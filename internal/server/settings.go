@@ -120,7 +120,7 @@ func (s *Server) needAdmin(c *call, b api.RunSettings) error {
 		name string
 		set  bool
 	}{{"allow_degraded", b.AllowDegraded}, {"as_root", b.AsRoot}, {"root", b.Root != "" && b.Root != "host"}} {
-		if field.set && !c.caller.may(Admin) {
+		if field.set && !c.caller.mayGive() {
 			return api.Refusef(api.CodeForbidden, "leave it out", "%s needs the scope admin", field.name)
 		}
 	}

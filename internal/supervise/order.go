@@ -14,6 +14,10 @@ type StartOrder struct {
 	Home    api.Text         `json:"home"`
 	Request api.StartRequest `json:"request"`
 	Actor   string           `json:"actor"`
+	// Caller is the id of the caller; "" is the operator.
+	Caller string `json:"caller,omitempty"`
+	// Bounded: the caller may give nothing that else only the operator gives.
+	Bounded bool `json:"bounded,omitempty"`
 	// GitName and GitEmail are the caller's identity for git.
 	GitName  api.Text `json:"git_name"`
 	GitEmail api.Text `json:"git_email"`

@@ -19,6 +19,10 @@ type BranchOrder struct {
 	ID      string            `json:"id"`
 	Request api.BranchRequest `json:"request"`
 	Actor   string            `json:"actor"`
+	// Caller is the id of the caller; "" is the operator.
+	Caller string `json:"caller,omitempty"`
+	// Bounded: the caller may give nothing that else only the operator gives.
+	Bounded bool `json:"bounded,omitempty"`
 	// RequestID is the request of the API that asked for it, or "".
 	RequestID string `json:"request_id,omitempty"`
 	// Expect is the revision that the cell must have; nil is any.

@@ -67,7 +67,7 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 		}
 		return e.copyState(ctx, c, req, to)
 	}
-	client, err := e.live.DialLive(ctx, req.Cell)
+	client, err := e.live.EnterLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (o *hostExport) stateEntry(e carry.Entry) tree.Entry {
 
 // CopyIn copies from the host into a live cell.
 func (e *Exchange) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
-	client, err := e.live.DialWithin(ctx, req.Cell)
+	client, err := e.live.EnterLive(ctx, req.Cell)
 	if err != nil {
 		if no, ok := errors.AsType[*api.Error](err); ok && no.Code == api.CodeNotStarted {
 			no.Hint += "; or copy it to the source directory and use `forkcell refresh " + req.Cell + "`"

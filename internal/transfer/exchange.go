@@ -13,14 +13,12 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// Live finds the supervisors of live cells.
+// Live finds the supervisors of live cells that the caller may enter.
 type Live interface {
-	// FindLive finds a cell and its supervisor; the client is nil if it has none.
-	FindLive(cell string) (*supervise.Client, store.Cell, error)
-	// DialLive finds the supervisor of a cell. A cell without one is an error.
-	DialLive(ctx context.Context, cell string) (*supervise.Client, error)
-	// DialWithin is DialLive for a cell whose policy is under the caller's ceiling.
-	DialWithin(ctx context.Context, cell string) (*supervise.Client, error)
+	// EnterIfLive finds a cell and its supervisor; the client is nil if it has none.
+	EnterIfLive(cell string) (*supervise.Client, store.Cell, error)
+	// EnterLive finds the supervisor of a cell. A cell without one is an error.
+	EnterLive(ctx context.Context, cell string) (*supervise.Client, error)
 	// SettleDead finishes the run of a supervisor that was killed, and returns its id.
 	SettleDead(ctx context.Context, c store.Cell) (run string, err error)
 }

@@ -54,7 +54,7 @@ func (e *Exchange) findFiles(cell, p string) (*supervise.Client, store.Cell, str
 	if err != nil {
 		return nil, store.Cell{}, "", err
 	}
-	client, c, err := e.live.FindLive(cell)
+	client, c, err := e.live.EnterIfLive(cell)
 	if err == nil && c.Paused != nil {
 		err = home.PausedCell(c.Name)
 	}
@@ -289,7 +289,7 @@ func (e *Exchange) findWritable(ctx context.Context, cell, p string) (*supervise
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := e.live.DialLive(ctx, cell)
+	client, err := e.live.EnterLive(ctx, cell)
 	return client, p, err
 }
 
