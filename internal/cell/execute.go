@@ -289,7 +289,8 @@ func (r *run) overDisk(ctx context.Context, before int64, since time.Time) (why 
 		}
 		begin := time.Now()
 		used, err := r.diskUsage(ctx, since)
-		if why := r.tooMuch(used - before); why != "" {
+		r.diskAdded.Store(max(0, used-before))
+		if why := r.tooMuch(used - before + r.turnBytes.Load()); why != "" {
 			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
 			return why, lost
 		}

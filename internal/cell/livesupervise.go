@@ -265,6 +265,7 @@ func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() 
 	}
 	r.rec.FinishedAt, r.rec.CPUMicros = r.e.Now().UTC(), max(0, ended.Usage.CPUMicros)
 	r.timings.CommandUS = since(l.began)
+	l.noteTurns()
 	r.classifyEnding(why)
 	if why := full(); why != "" {
 		r.diskFull(why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -31,20 +32,39 @@ type turnTaker struct {
 
 	taken   int      // turns of this run
 	bytes   int64    // disk space of their states
+	largest int64    // disk space of the largest one
+	refused int      // turns that the limit of disk space had no room for
 	skipped api.Code // why the last turn was skipped; "" if it was taken
 }
 
 // maxTurns is how many turns a run can have.
 const maxTurns = 10_000
 
+// turnRoom is the disk space that is left for turns of a run: what is free on the disk,
+// and what the limit of the run leaves if it has one.
+type turnRoom struct {
+	free int64
+	// limit is what the run may add with its turns, 0 is any amount; added is what it has
+	// added without them.
+	limit, added int64
+}
+
 // refuse refuses a turn of a run that has too many, or whose turns take more of the
-// disk than is free: programs in the cell can ask for a turn each second.
-func (t *turnTaker) refuse(free int64) error {
+// disk than is free: programs in the cell can ask for a turn each second. Turns count as
+// the run's disk space, and take at most half of what it leaves: the rest is for the run.
+func (t *turnTaker) refuse(room turnRoom) error {
+	free := room.free
 	if t.taken >= maxTurns {
 		return api.Refusef(api.CodeTurns, "stop the cell and start it again", "this run has %d turns, and a run has no more", maxTurns)
 	}
 	if t.bytes > free {
 		return api.Refusef(api.CodeTurns, "free some space there", "the turns of this run take %d bytes of the disk of the state directory, and %d are free", t.bytes, free)
+	}
+	next := max(room.added, t.largest) // a turn may have all of the changes
+	if left := (room.limit - room.added) / 2; room.limit > 0 && t.bytes+next > left {
+		t.refused++
+		return api.Refusef(api.CodeTurns, "give the cell a larger limit of disk space",
+			"the turns of this run count as its disk space: they take %d bytes, the next one may take %d, and %d are for them", t.bytes, next, max(0, left))
 	}
 	return nil
 }
@@ -169,7 +189,19 @@ func (l *liveRun) refuseTurn() error {
 	if err != nil {
 		return err
 	}
-	return l.turns.refuse(free)
+	added, taken := l.r.diskAdded.Load(), l.r.turnBytes.Load()
+	limit := l.r.policy.Limits.Disk
+	if l.r.budget != nil {
+		limit = narrower(limit, max(1, l.r.budget.Left()+added+taken))
+	}
+	return l.turns.refuse(turnRoom{free: free, limit: limit, added: added})
+}
+
+// noteTurns adds to the receipt which turns there was no room for.
+func (l *liveRun) noteTurns() {
+	if l.turns != nil && l.turns.refused > 0 {
+		l.r.degraded = append(l.r.degraded, fmt.Sprintf("%s not taken: turns count as the disk space of the run", api.Counted(l.turns.refused, "turn")))
+	}
 }
 
 // sealTurn returns the state of a turn, and whether it is a new one: a turn without
@@ -188,6 +220,8 @@ func (l *liveRun) sealTurn(ctx context.Context, captured *workspace.Capture, by 
 		return nil, false, captureError(err)
 	case made:
 		l.turns.bytes += sealed.Bytes
+		l.turns.largest = max(l.turns.largest, sealed.Bytes)
+		l.r.turnBytes.Store(l.turns.bytes)
 	case sealed.Unchanged:
 		chk = l.r.before
 	default:

@@ -11,13 +11,23 @@ import (
 func TestTurnsOfOneRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		taken       int
-		bytes, free int64
-		refused     bool
+		taken   int
+		bytes   int64
+		room    turnRoom
+		refused bool
 	}{
-		{0, 0, 1, false}, {maxTurns - 1, 5, 5, false}, {maxTurns, 0, 5, true}, {1, 6, 5, true},
+		{0, 0, turnRoom{free: 1}, false},
+		{maxTurns - 1, 5, turnRoom{free: 5}, false},
+		{maxTurns, 0, turnRoom{free: 5}, true},
+		{1, 6, turnRoom{free: 5}, true},
+		// A turn may have all that the run has added. Half of the rest is for the run.
+		{0, 0, turnRoom{free: 100, limit: 30, added: 10}, false},
+		{0, 0, turnRoom{free: 100, limit: 29, added: 10}, true},
+		{1, 10, turnRoom{free: 100, limit: 50, added: 10}, false},
+		{2, 20, turnRoom{free: 100, limit: 50, added: 10}, true},
+		{2, 20, turnRoom{free: 100, limit: 5, added: 10}, true},
 	} {
-		err := (&turnTaker{taken: c.taken, bytes: c.bytes}).refuse(c.free)
+		err := (&turnTaker{taken: c.taken, bytes: c.bytes}).refuse(c.room)
 		if (err != nil) != c.refused || c.refused && api.CodeOf(err) != api.CodeTurns {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -175,12 +175,15 @@ type runPlan struct {
 
 // runState has the states before and after a run, and its working files.
 type runState struct {
-	work          *workspace.Work
-	before, after store.Checkpoint
-	sealed        workspace.Sealed
-	found         *drifted            // changes of others in a live directory after the seal
-	refused       []workspace.Refused // files of a live directory that no state can hold
-	givenUp       bool                // the live directory is gone, and the cell is being removed
+	work *workspace.Work
+	// diskAdded is the disk space that the run had added at the last look, turnBytes that
+	// of the states of its turns.
+	diskAdded, turnBytes atomic.Int64
+	before, after        store.Checkpoint
+	sealed               workspace.Sealed
+	found                *drifted            // changes of others in a live directory after the seal
+	refused              []workspace.Refused // files of a live directory that no state can hold
+	givenUp              bool                // the live directory is gone, and the cell is being removed
 }
 
 // runEvidence is the evidence that the receipt will bind.

@@ -1,7 +1,9 @@
 package full_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -333,5 +335,40 @@ func TestRewindQuota(t *testing.T) {
 	d.want(http.StatusOK, &now, "GET", "/v1/sessions/"+i.SessionID, nil)
 	if now.Status != api.SessionRunning || now.RunID != back.Session.RunID {
 		t.Errorf("a rewind that was refused has stopped the agent: %+v", now)
+	}
+}
+
+// TestTurnsCountAsDisk: each turn of a session keeps a copy of what it has changed. Turns
+// end where what is left of the caller's quota does; the session goes on, and its receipt
+// says that turns are missing.
+func TestTurnsCountAsDisk(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{AllowSource: []string{os.TempDir()}})
+	d.cell("demo")
+	const quota = 24 << 20
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"read", "run"}, Quota: &api.Quota{Disk: quota}})
+	i := small.session(listener("demo"))
+	var refused error
+	for n := 0; n < 50 && refused == nil; n++ {
+		small.want(http.StatusOK, nil, "POST", "/v1/cells/"+i.SessionID+"/exec",
+			api.ExecBody{Command: []string{"sh", "-c", fmt.Sprintf("head -c 3000000 /dev/urandom > big; echo %d > small", n)}})
+		d.engine(func(e *cell.Engine) { _, refused = e.Turn(d.Context(), i.SessionID) })
+	}
+	if api.CodeOf(refused) != api.CodeTurns {
+		t.Errorf("turns had no end: %v", refused)
+	}
+	d.want(http.StatusOK, &i, "GET", "/v1/sessions/"+i.SessionID, nil)
+	if i.Status != api.SessionRunning {
+		t.Errorf("the turns ended the session: %+v", i)
+	}
+	if kept := d.bytesBelow("layers"); kept > quota {
+		t.Errorf("%d bytes are kept under a quota of %d", kept, quota)
+	}
+	d.want(http.StatusOK, nil, "POST", "/v1/sessions/"+i.SessionID+"/stop", nil)
+	var receipts api.List[api.ReceiptInfo]
+	d.want(http.StatusOK, &receipts, "GET", "/v1/receipts?cell="+i.SessionID, nil)
+	page := d.send("GET", "/v1/receipts/"+receipts.Items[len(receipts.Items)-1].ReceiptID, nil)
+	if !strings.Contains(string(page.body), "not taken: turns count as the disk space") {
+		t.Errorf("the receipt does not say that turns are missing: %s", page.body)
 	}
 }
