@@ -94,10 +94,11 @@ func signInLink(ctx context.Context, o api.UIOptions) (string, error) {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&answer); err != nil {
 		return "", fmt.Errorf("read the answer of the daemon: %w", err)
 	}
-	if o.Cell != "" {
-		answer.URL += "&next=" + url.QueryEscape("/ui/cells/"+url.PathEscape(o.Cell))
+	link, err := checkLink(answer.URL, o.Daemon.URL)
+	if err == nil && o.Cell != "" {
+		link += "&next=" + url.QueryEscape("/ui/cells/"+url.PathEscape(o.Cell))
 	}
-	return answer.URL, nil
+	return link, err
 }
 
 // present shows a link, and opens it if there is a browser.
