@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/carry"
@@ -32,8 +33,14 @@ func Helper() (code int, is bool) {
 	return 0, false
 }
 
-// carrier is the program in a live cell.
+// carrier is the program in a live cell. The commands of the cell have the same user: they
+// must not look into it, or write its memory, while it answers the host. What they did
+// before is why the host checks its answers all the same.
 func carrier(args []string) int {
+	if err := hide(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return carry.Failed
+	}
 	if len(args) > 0 && args[0] == forward.Verb {
 		return forward.Main(args, os.Stdin, os.Stdout, os.Stderr)
 	}

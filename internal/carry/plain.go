@@ -9,13 +9,22 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
+// maxZeros bounds the holes of all files in an archive. They are zeros there, and a few
+// bytes of a stream can stand for any number.
+const maxZeros = 16 << 30
+
 // Archive turns a stream into an ordinary tar archive, without owners and with every
 // hole as zeros. What is copied is called ".", or, if it is no directory, "file".
+//
+// The archive is safe to unpack where an honest one is: its entries make one tree, in
+// which nothing is below a link, and a size of a file is that of its contents.
 // begin is called when the stream has proved to be one, before the first byte of the
 // archive.
 func Archive(r io.Reader, begin func() io.Writer) error {
 	in := tar.NewReader(r)
 	var out *tar.Writer
+	var entries order
+	zeros := int64(maxZeros)
 	for {
 		h, err := in.Next()
 		switch {
@@ -34,6 +43,15 @@ func Archive(r io.Reader, begin func() io.Writer) error {
 			return err
 		}
 		e, err := saidOf(h, rel)
+		if err == nil {
+			err = entries.take(e)
+		}
+		if err == nil {
+			zeros -= max(0, e.Size-h.Size)
+			if zeros < 0 {
+				err = fmt.Errorf("%w: its files have holes of more than %d GiB", ErrStream, maxZeros>>30)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/carry"
@@ -78,10 +79,19 @@ func TestArchiveHostile(t *testing.T) {
 		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "/x", Typeflag: tar.TypeReg}},
 		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/x", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
 		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/x", Typeflag: tar.TypeChar}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "root/l/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, {Name: "root/l", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "root/l", Typeflag: tar.TypeDir}, {Name: "root/l/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/a", Typeflag: tar.TypeReg}, {Name: "root/a/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/none/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/b", Typeflag: tar.TypeReg}, {Name: "root/a", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/d", Typeflag: tar.TypeDir}, {Name: "root/e", Typeflag: tar.TypeReg}, {Name: "root/d/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/d", Typeflag: tar.TypeDir}, {Name: "root/d/x", Typeflag: tar.TypeReg}, {Name: "root/d", Typeflag: tar.TypeSymlink, Linkname: "/etc"}},
+		{{Name: "root", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "root/x", Typeflag: tar.TypeReg}},
 	} {
 		var stream bytes.Buffer
 		w := tar.NewWriter(&stream)
-		for _, h := range headers {
+		for _, h := range append(headers, tar.Header{Name: "end", Typeflag: tar.TypeReg}) {
 			if err := w.WriteHeader(&h); err != nil {
 				t.Fatal(err)
 			}
@@ -91,6 +101,31 @@ func TestArchiveHostile(t *testing.T) {
 		}
 		if err := carry.Archive(&stream, func() io.Writer { return io.Discard }); !errors.Is(err, carry.ErrStream) {
 			t.Errorf("%v: %v", headers, err)
+		}
+	}
+}
+
+// TestArchiveOfZeros: a few bytes of a stream do not become any number of zeros.
+func TestArchiveOfZeros(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{1<<63 - 1, 16<<30 + 1<<20} {
+		list := fsx.EncodeExtents(nil, size)
+		var stream bytes.Buffer
+		w := tar.NewWriter(&stream)
+		err := w.WriteHeader(&tar.Header{
+			Format: tar.FormatPAX, Name: "root", Typeflag: tar.TypeReg, Size: int64(len(list)),
+			PAXRecords: map[string]string{"FORKCELL.size": strconv.FormatInt(size, 10)},
+		})
+		if err == nil {
+			_, err = w.Write(list)
+		}
+		if err := errors.Join(err, w.WriteHeader(&tar.Header{Name: "end", Typeflag: tar.TypeReg}), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		begun := false
+		err = carry.Archive(&stream, func() io.Writer { begun = true; return io.Discard })
+		if !errors.Is(err, carry.ErrStream) || begun {
+			t.Errorf("%d: %v, begun %v", size, err, begun)
 		}
 	}
 }
