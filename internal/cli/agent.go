@@ -285,7 +285,7 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 	s := r.session
 	left := false
 	var executed atomic.Bool
-	v := visit{session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, request: q}
+	v := visit{session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, raw: r.opts.terminal.raw, request: q}
 	err = s.rawEngine(Visit, func(e Engine) error {
 		v.left = func() string {
 			// It may have been executed, and word of that is still under way.

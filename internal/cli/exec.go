@@ -35,8 +35,9 @@ func newExec(s *session) *cobra.Command {
 		Short: "Execute a command in a live cell",
 		Long: `Execute a command in a live cell.
 
-Everything after -- is the command, byte for byte. Its output is passed on unchanged,
-and its exit code is the exit code of forkcell. Other codes: 124 it ran past
+Everything after -- is the command, byte for byte. Its output is passed on unchanged;
+on a terminal, without what leaves the screen, such as clipboard writes and titles, which
+--raw passes too. Its exit code is the exit code of forkcell. Other codes: 124 it ran past
 --timeout, 125 forkcell itself failed, 126 it could not be executed, 127 it was not
 found, 128+N signal N killed it.
 
@@ -61,7 +62,7 @@ with -T it goes on until the cell is stopped.`,
 			if err != nil {
 				return err
 			}
-			v := visit{session: s, signals: listen(), interactive: o.terminal.interactive, request: api.ExecRequest{
+			v := visit{session: s, signals: listen(), interactive: o.terminal.interactive, raw: o.terminal.raw, request: api.ExecRequest{
 				Cell: args[0], Args: args[1:], Env: env, Workdir: api.Text(s.startIn(o.workdir)), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.terminal.tty,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
@@ -83,6 +84,7 @@ type visit struct {
 	signals     *forwarder
 	interactive bool
 	request     api.ExecRequest
+	raw         bool // everything that the command prints reaches the terminal
 	// lasting means that the end of this input does not end that of the command.
 	lasting bool
 	// left returns the line for somebody who left the command running; nil for that
@@ -103,6 +105,8 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	if s.json { // standard output has only the document
 		stdio.Out = s.streams.Err
 	}
+	done := s.onScreen(&stdio, v.request.TTY && v.interactive, v.raw)
+	defer done()
 	if v.interactive {
 		stdio.In = s.streams.In
 	}
@@ -122,6 +126,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	var id atomic.Pointer[string]
 	stdio.Started = func(exec string) { id.Store(&exec) }
 	res, err := join(ctx, v.request, stdio)
+	done()
 	restore()
 	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		return missingInLive(v.request, err)
@@ -185,6 +190,7 @@ func missingInLive(q api.ExecRequest, err error) error {
 
 func newShell(s *session) *cobra.Command {
 	var attach string
+	var raw bool
 	cmd := &cobra.Command{
 		Use:   "shell [CELL]",
 		Short: "Open a shell in a live cell, or come back to one",
@@ -199,7 +205,7 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, signals: listen().leaving(), interactive: true, request: api.ExecRequest{
+			v := visit{session: s, signals: listen().leaving(), interactive: true, raw: raw, request: api.ExecRequest{
 				Cell: args[0], Workdir: api.Text(s.startIn("")), TTY: true, Detachable: true,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error {
@@ -219,6 +225,7 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&raw, "raw", false, rawUsage)
 	cmd.Flags().StringVar(&attach, "attach", "", "come back to the session `ID`")
 	return s.ofDirectory(cmd)
 }

@@ -192,6 +192,9 @@ func (f *fakeEngine) Logs(_ context.Context, name, run string) (io.ReadCloser, i
 	if f.err != nil {
 		return nil, nil, f.err
 	}
+	if f.output != "" {
+		return io.NopCloser(strings.NewReader(f.output)), io.NopCloser(strings.NewReader("")), nil
+	}
 	return io.NopCloser(strings.NewReader("out\xff")), io.NopCloser(strings.NewReader("err")), nil
 }
 
@@ -350,6 +353,7 @@ func (f *fakeEngine) Sessions(context.Context, string) ([]api.SessionInfo, error
 
 func (f *fakeEngine) Attach(_ context.Context, r api.ExecRequest, session string, stdio cell.Stdio) (*api.ExecResult, error) {
 	f.stdio = stdio
+	_, _ = io.WriteString(stdio.Out, f.output)
 	return answer(f, []any{r.Cell, session}, f.exec)
 }
 

@@ -106,7 +106,7 @@ func logDetails(l api.LogEntry) string {
 
 func newLogs(s *session) *cobra.Command {
 	var run string
-	var follow bool
+	var follow, raw bool
 	cmd := &cobra.Command{
 		Use:   "logs [CELL]",
 		Short: "Print the stored output of a run",
@@ -114,16 +114,21 @@ func newLogs(s *session) *cobra.Command {
 of secret-looking environment variables are redacted.
 
 Of a live cell, it is the output of all commands in it: the last MiB while the cell
-is live, everything after it was stopped. -f continues until the cell is stopped.`,
+is live, everything after it was stopped. -f continues until the cell is stopped.
+
+On a terminal, everything but lines and colours is escaped: what a command printed does
+not move the cursor, and reaches neither the clipboard nor the title. --raw prints it as
+it is; so does output to a file or a pipe.`,
 		Example: `  forkcell logs demo --run run_01J
   forkcell logs -f demo`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			return runLogs(ctx, s, e, args[0], run, follow)
+			return runLogs(ctx, s, e, args[0], run, follow, raw)
 		}),
 	}
 	cmd.Flags().StringVar(&run, "run", "", "the `RUN` (default: the last)")
+	cmd.Flags().BoolVar(&raw, "raw", false, "on a terminal, print every byte as it was stored: control sequences too")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new output of a live cell")
 	return s.ofDirectory(cmd)
 }
@@ -143,13 +148,14 @@ type logReader interface {
 	follower
 }
 
-func runLogs(ctx context.Context, s *session, e logReader, name, run string, follow bool) error {
+func runLogs(ctx context.Context, s *session, e logReader, name, run string, follow, raw bool) error {
 	if s.json {
 		return logsJSON(ctx, s, e, name, run, follow)
 	}
-	live, err := e.FollowLogs(ctx, name, run, follow, s.streams.Out, s.streams.Err)
+	out, errs := s.stored(s.streams.Out, s.streams.Out, raw), s.stored(s.streams.Err, s.streams.Err, raw)
+	live, err := e.FollowLogs(ctx, name, run, follow, out, errs)
 	if live {
-		return endOfFollow(ctx, follow, err)
+		return endOfFollow(ctx, follow, joinErrors(err, joinErrors(out.Close(), errs.Close())))
 	}
 	if err != nil {
 		return err
@@ -160,16 +166,17 @@ func runLogs(ctx context.Context, s *session, e logReader, name, run string, fol
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	if _, err := io.Copy(s.out, stdout); err != nil {
+	out = s.stored(s.streams.Out, s.out, raw)
+	if _, err := io.Copy(out, stdout); err != nil {
 		return fmt.Errorf("copy the stored output: %w", err)
 	}
-	if err := s.out.Flush(); err != nil {
+	if err := joinErrors(out.Close(), s.out.Flush()); err != nil {
 		return err
 	}
-	if _, err := io.Copy(s.streams.Err, stderr); err != nil && !brokenPipe(err) {
+	if _, err := io.Copy(errs, stderr); err != nil && !brokenPipe(err) {
 		return fmt.Errorf("copy the stored output: %w", err)
 	}
-	return nil
+	return errs.Close()
 }
 
 // endOfFollow returns nil for the ordinary ends of following: the reader closes the

@@ -44,8 +44,9 @@ func newRun(s *session, v runVariant) *cobra.Command {
 		Short: "Run one command in a cell, with one receipt",
 		Long: `Run one command in a cell, with one receipt.
 
-Everything after -- is the command, byte for byte. Its output is passed on unchanged,
-and its exit code is the exit code of forkcell. Other codes: 124 it ran past
+Everything after -- is the command, byte for byte. Its output is passed on unchanged;
+on a terminal, without what leaves the screen, such as clipboard writes and titles, which
+--raw passes too. Its exit code is the exit code of forkcell. Other codes: 124 it ran past
 --timeout, 125 forkcell itself failed, 126 it could not be executed, 127 it was not
 found, 128+N signal N killed it. With --json, stdout has the result document alone,
 and the command's output goes to stderr.

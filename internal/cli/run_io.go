@@ -46,22 +46,26 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	defer kill()
 	r.signals.begin(kill)
 	defer r.signals.end()
-	r.stdout = &tail{w: r.session.streams.Out}
+	stdio := cell.Stdio{Out: r.session.streams.Out, Err: r.session.streams.Err, Signals: r.signals.to}
 	if r.session.json { // standard output has only the document
-		r.stdout.w = r.session.streams.Err
+		stdio.Out = r.session.streams.Err
 	}
-	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: r.signals.to}
-	if r.opts.terminal.interactive {
+	terminal := r.opts.terminal
+	done := r.session.onScreen(&stdio, terminal.tty && terminal.interactive, terminal.raw)
+	stdio.Ended = done
+	defer func() { stdio.Ended() }()
+	r.stdout = &tail{w: stdio.Out}
+	stdio.Out = r.stdout
+	if terminal.interactive {
 		stdio.In = r.session.streams.In
 	}
-	if r.opts.terminal.tty {
+	if terminal.tty {
 		restore, err := r.terminal(&stdio)
 		if err != nil {
 			return err
 		}
 		// After that Ctrl-C is a signal again.
-		stdio.Ended = sync.OnceFunc(restore)
-		defer stdio.Ended()
+		stdio.Ended = sync.OnceFunc(func() { done(); restore() })
 	}
 	var err error
 	r.result, err = e.Run(ctx, r.request, stdio)

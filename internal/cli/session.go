@@ -154,7 +154,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 				return err
 			}
 			v := visit{
-				session: s, signals: listen().leaving(unix.SIGINT, unix.SIGQUIT), interactive: o.interactive, lasting: true,
+				session: s, signals: listen().leaving(unix.SIGINT, unix.SIGQUIT), interactive: o.interactive, lasting: true, raw: o.raw,
 				request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: o.keyboard()},
 				left:    func() string { return leftSession(args[0]) },
 			}
@@ -178,6 +178,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.noStdin, "no-stdin", false, "watch only: type nothing")
+	f.BoolVar(&o.raw, "raw", false, rawUsage)
 	f.BoolVar(&o.take, "take", false, "take the keyboard over from who has it")
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "type what stdin has (the default on a terminal)")
 	return cmd
@@ -212,7 +213,7 @@ func leftSession(name string) string {
 }
 
 // attachOptions are the flags of session attach.
-type attachOptions struct{ noStdin, take, interactive bool }
+type attachOptions struct{ noStdin, take, interactive, raw bool }
 
 // resolve decides whether stdin is typed. That of a script is not, unless asked for.
 func (o *attachOptions) resolve(cmd *cobra.Command, s *session) error {

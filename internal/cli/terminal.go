@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // terminalFlags choose between a terminal and plain streams for a command in a
@@ -17,12 +20,17 @@ type terminalFlags struct {
 	interactive bool
 	tty         bool
 	none        bool
+	raw         bool
 }
+
+// rawUsage describes --raw.
+const rawUsage = "on a terminal, pass all that the command prints: also titles, clipboard writes, questions to the terminal"
 
 func (o *terminalFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command (the default on a terminal)")
 	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal (the default if stdin, stdout and stderr are one)")
+	f.BoolVar(&o.raw, "raw", false, rawUsage)
 	f.BoolVarP(&o.none, "no-tty", "T", false, "give the command no terminal, and stdin only with -i")
 }
 
@@ -52,6 +60,40 @@ func (s *session) atTerminal() bool {
 	group, err := unix.IoctlGetInt(in, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
+
+// onScreen keeps what a command prints to the screen where it goes to a terminal: it does
+// not reach the clipboard, the title or the shell that follows. asks means that the
+// command has the keyboard of the terminal. done ends what the command left on.
+func (s *session) onScreen(stdio *cell.Stdio, asks, raw bool) (done func()) {
+	var screens []*quote.Screen
+	if !raw {
+		for _, w := range []*io.Writer{&stdio.Out, &stdio.Err} {
+			if _, ok := terminal(*w); ok {
+				screens = append(screens, quote.NewScreen(*w, asks))
+				*w = screens[len(screens)-1]
+			}
+		}
+	}
+	return sync.OnceFunc(func() {
+		for _, screen := range screens {
+			_ = screen.Close() // a terminal that has gone needs nothing
+		}
+	})
+}
+
+// stored returns a writer to w for stored output. If the stream is a terminal, it writes
+// lines and colours only. Close ends the last colour, and leaves w open.
+func (s *session) stored(stream any, w io.Writer, raw bool) io.WriteCloser {
+	if _, ok := terminal(stream); !ok || raw {
+		return unclosed{w}
+	}
+	return quote.NewColours(w)
+}
+
+// unclosed is a writer whose Close does nothing.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
 
 // keyboard is a terminal in raw mode as a command's input. The input ends only if
 // the terminal has gone. Unlike a plain file it can be released, so that no reader
