@@ -48,6 +48,7 @@ type application struct {
 	intent  applyIntent
 	changes []tree.Change
 	kept    map[string]bool // see keptNames
+	behind  map[string]bool // see leftBehind
 }
 
 // applyIntent is the record to write once the files of an apply are written.

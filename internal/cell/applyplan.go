@@ -15,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/store"
@@ -146,6 +147,11 @@ func (a *application) plan(ctx context.Context) error {
 		return home.LongPath(a.cell, err)
 	}
 	a.kept = keptNames(a.changes, a.pick)
+	ours := outgoing.ViewOf(a.target)
+	a.gate.Between(ours, outgoing.Over(a.e.WorkspaceView(a.cell, a.theirs, theirs), ours))
+	if a.behind, err = a.leftBehind(); err != nil {
+		return err
+	}
 	a.setAside()
 	probe := func(path string) (*tree.Entry, error) {
 		like, _, err := base.Lookup(path)
@@ -180,7 +186,23 @@ func (a *application) plan(ctx context.Context) error {
 // selects reports whether an apply takes a path: the user selected it, and it is not
 // set aside.
 func (a *application) selects(p string, dir bool) bool {
-	return !a.kept[p] && a.aside.except(a.pick, a.gate.Allows)(p, dir)
+	return !a.kept[p] && !a.behind[p] && a.aside.except(a.pick, a.gate.Allows)(p, dir)
+}
+
+// leftBehind returns the paths that stay in the cell. The directory counts as up to date
+// without them.
+func (a *application) leftBehind() (map[string]bool, error) {
+	behind := map[string]bool{}
+	for _, ch := range a.changes {
+		stays, err := a.gate.StaysBehind(home.Outgoing(ch.Path, ch.Old, ch.New))
+		if err != nil {
+			return nil, err
+		}
+		if stays {
+			behind[ch.Path] = true
+		}
+	}
+	return behind, nil
 }
 
 // selective reports whether the apply may leave changes out.

@@ -101,7 +101,7 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // grant rights.
 func (a *application) hazards(ctx context.Context) error {
 	var held []api.Obstacle
-	base, theirs, err := a.e.Trees(a.base, a.theirs, workspace.AreaWorkspace)
+	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -114,15 +114,12 @@ func (a *application) hazards(ctx context.Context) error {
 		return err
 	}
 	a.gate.Follow(links)
-	ours := outgoing.ViewOf(a.target)
-	a.gate.Between(ours, outgoing.Together(home.View(theirs), ours))
 	for _, op := range a.merge.ops {
-		isDir := op.New != nil && op.New.Kind == tree.KindDir
-		what, is, err := a.gate.Holds(op.Path, isDir)
+		verdict, what, err := a.gate.Judge(ctx, home.Outgoing(op.Path, op.Old, op.New))
 		if err != nil {
 			return err
 		}
-		if is {
+		if verdict == outgoing.Held {
 			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {

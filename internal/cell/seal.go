@@ -173,12 +173,13 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 	if err != nil {
 		return nil, nil, err
 	}
-	gate.Between(home.View(a), outgoing.Together(home.View(a), home.View(b)))
+	before := s.e.WorkspaceView(s.cell, from, a)
+	gate.Between(before, outgoing.Over(s.e.WorkspaceView(s.cell, to, b), before))
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)
-		_, is, err := gate.Control(ch.Path, home.IsDirChange(ch))
-		if is {
+		verdict, _, err := gate.Judge(ctx, home.Outgoing(ch.Path, ch.Old, ch.New))
+		if verdict == outgoing.Held && err == nil {
 			control = append(control, quote.Path(ch.Path))
 		}
 		return err

@@ -165,26 +165,33 @@ func (r *Repo) openPack(base string) (*pack, error) {
 	}
 	r.toClose = append(r.toClose, data)
 	p := &pack{index: index, data: data}
-	var head [8 + 256*4]byte
-	if _, err := index.ReadAt(head[:], 0); err != nil {
-		return nil, err
+	return p, p.readIndex()
+}
+
+// packNames is where the ids begin in an index.
+const packNames = 8 + 256*4
+
+// readIndex reads the head of an index.
+func (p *pack) readIndex() error {
+	var head [packNames]byte
+	if _, err := p.index.ReadAt(head[:], 0); err != nil {
+		return err
 	}
 	if string(head[:8]) != "\xfftOc\x00\x00\x00\x02" {
-		return nil, errors.New("only version 2 of pack indexes is supported")
+		return errors.New("only version 2 of pack indexes is supported")
 	}
 	for i := range p.fanout {
 		p.fanout[i] = binary.BigEndian.Uint32(head[8+4*i:])
 		if i > 0 && p.fanout[i] < p.fanout[i-1] {
-			return nil, errors.New("damaged pack index")
+			return errors.New("damaged pack index")
 		}
 	}
 	p.count = int(p.fanout[255])
-	return p, nil
+	return nil
 }
 
 // find returns the offset of an object.
 func (p *pack) find(id []byte) (offset int64, ok bool, err error) {
-	const names = 8 + 256*4
 	low, high := 0, int(p.fanout[id[0]])
 	if id[0] > 0 {
 		low = int(p.fanout[id[0]-1])
@@ -192,17 +199,17 @@ func (p *pack) find(id []byte) (offset int64, ok bool, err error) {
 	var buf [sha1Size]byte
 	at := low + sort.Search(high-low, func(i int) bool {
 		if err == nil {
-			_, err = p.index.ReadAt(buf[:], names+int64(low+i)*sha1Size)
+			_, err = p.index.ReadAt(buf[:], packNames+int64(low+i)*sha1Size)
 		}
 		return bytes.Compare(buf[:], id) >= 0
 	})
 	if err != nil || at == high {
 		return 0, false, err
 	}
-	if _, err := p.index.ReadAt(buf[:], names+int64(at)*sha1Size); err != nil || !bytes.Equal(buf[:], id) {
+	if _, err := p.index.ReadAt(buf[:], packNames+int64(at)*sha1Size); err != nil || !bytes.Equal(buf[:], id) {
 		return 0, false, err
 	}
-	offsets := names + int64(p.count)*(sha1Size+4)
+	offsets := packNames + int64(p.count)*(sha1Size+4)
 	if _, err := p.index.ReadAt(buf[:4], offsets+4*int64(at)); err != nil {
 		return 0, false, err
 	}
@@ -254,19 +261,26 @@ func (r *Repo) unpack(p *pack, at int64) (object, error) {
 			return object{}, errors.New("its deltas are too large")
 		}
 		deltas = append(deltas, data)
-		if kind == typeOfsDelta {
-			if at -= int64(base.offset); base.offset <= 0 || at <= 0 {
-				return object{}, errors.New("its delta refers to a later object")
-			}
-			continue
+		if at, err = p.base(at, kind, base); err != nil {
+			return object{}, err
 		}
-		next, ok, err := p.find(base.id)
-		if err != nil || !ok {
-			return object{}, errors.Join(err, errNoObject)
-		}
-		at = next
 	}
 	return object{}, errors.New("its chain of deltas is too long")
+}
+
+// base returns where the object is that a delta changes.
+func (p *pack) base(at int64, kind int, base origin) (int64, error) {
+	if kind == typeOfsDelta {
+		if at -= int64(base.offset); base.offset <= 0 || at <= 0 {
+			return 0, errors.New("its delta refers to a later object")
+		}
+		return at, nil
+	}
+	next, ok, err := p.find(base.id)
+	if err != nil || !ok {
+		return 0, errors.Join(err, errNoObject)
+	}
+	return next, nil
 }
 
 // origin is the object that a delta changes.
@@ -275,49 +289,69 @@ type origin struct {
 	id     []byte
 }
 
-// raw reads one entry of a pack.
-func (p *pack) raw(at int64) (kind int, base origin, data []byte, err error) {
+// packEntry is the head of an entry of a pack.
+type packEntry struct {
+	kind int
+	base origin
+	size int64 // of what is compressed
+	at   int64 // where that begins
+}
+
+func (e packEntry) delta() bool { return e.kind == typeOfsDelta || e.kind == typeRefDelta }
+
+// head reads the head of an entry of a pack.
+func (p *pack) head(at int64) (e packEntry, err error) {
 	const most = 64
 	head := make([]byte, most)
 	n, err := p.data.ReadAt(head, at)
 	if n < sha1Size || err != nil && !errors.Is(err, io.EOF) {
-		return 0, base, nil, errors.Join(err, io.ErrUnexpectedEOF)
+		return e, errors.Join(err, io.ErrUnexpectedEOF)
 	}
 	head = head[:n]
-	kind = int(head[0]>>4) & 7
-	size, shift, used := int64(head[0]&15), 4, 1
+	e.kind = int(head[0]>>4) & 7
+	shift, used := 4, 1
+	e.size = int64(head[0] & 15)
 	for more := head[0]&0x80 != 0; more; used++ {
 		if used > 8 {
-			return 0, base, nil, errors.New("it is damaged")
+			return e, errors.New("it is damaged")
 		}
-		size |= int64(head[used]&0x7f) << shift
+		e.size |= int64(head[used]&0x7f) << shift
 		shift += 7
 		more = head[used]&0x80 != 0
 	}
-	switch kind {
+	switch e.kind {
 	case typeOfsDelta:
 		offset, n := varint(head[used:])
 		if n == 0 {
-			return 0, base, nil, errors.New("it is damaged")
+			return e, errors.New("it is damaged")
 		}
-		base.offset = offset
+		e.base.offset = offset
 		used += n
 	case typeRefDelta:
 		if len(head) < used+sha1Size {
-			return 0, base, nil, io.ErrUnexpectedEOF
+			return e, io.ErrUnexpectedEOF
 		}
-		base.id = head[used : used+sha1Size]
+		e.base.id = head[used : used+sha1Size]
 		used += sha1Size
 	}
-	if size > maxObject {
+	e.at = at + int64(used)
+	return e, nil
+}
+
+// raw reads one entry of a pack.
+func (p *pack) raw(at int64) (kind int, base origin, data []byte, err error) {
+	e, err := p.head(at)
+	if err != nil {
+		return 0, base, nil, err
+	}
+	if e.size > maxObject {
 		return 0, base, nil, fmt.Errorf("it has more than %d bytes", maxObject)
 	}
-	from := io.NewSectionReader(p.data, at+int64(used), 1<<62)
-	data, err = inflate(from, size)
-	if err == nil && int64(len(data)) != size {
+	data, err = inflate(io.NewSectionReader(p.data, e.at, 1<<62), e.size)
+	if err == nil && int64(len(data)) != e.size {
 		err = io.ErrUnexpectedEOF
 	}
-	return kind, base, data, err
+	return e.kind, e.base, data, err
 }
 
 // patched applies deltas to an object, the last one first.

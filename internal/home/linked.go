@@ -1,6 +1,8 @@
 package home
 
 import (
+	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -8,7 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // Gate returns what decides about entries that are written to a directory of the host.
@@ -25,19 +29,40 @@ func Gate(dir string, allow []string) (*outgoing.Gate, error) {
 	return g, nil
 }
 
-// View returns the names in the directories of a tree.
-func View(t *tree.Tree) outgoing.View {
-	return func(dir string) ([]string, error) {
-		e, there, err := t.Lookup(dir)
-		if err != nil || !there || e.Kind != tree.KindDir {
-			return nil, err
-		}
-		children, err := t.Children(e.Sub)
-		names := make([]string, len(children))
-		for i, c := range children {
-			names[i] = c.Name
-		}
-		return names, err
+// Outgoing returns the change of a path, for a gate.
+func Outgoing(p string, was, now *tree.Entry) outgoing.Entry {
+	e := now
+	if e == nil {
+		e = was
+	}
+	return outgoing.Entry{Path: p, Dir: e.Kind == tree.KindDir, File: e.Kind == tree.KindFile, Gone: now == nil}
+}
+
+// WorkspaceView returns the view of the workspace of a state.
+func (h *Home) WorkspaceView(c store.Cell, at store.Checkpoint, t *tree.Tree) *outgoing.View {
+	return &outgoing.View{
+		Names: func(dir string) ([]string, error) {
+			e, there, err := t.Lookup(dir)
+			if err != nil || !there || e.Kind != tree.KindDir {
+				return nil, err
+			}
+			children, err := t.Children(e.Sub)
+			names := make([]string, len(children))
+			for i, c := range children {
+				names[i] = c.Name
+			}
+			return names, err
+		},
+		Open: func(p string) (*os.File, error) {
+			e, there, err := t.Lookup(p)
+			if err == nil && (!there || e.Kind != tree.KindFile) {
+				err = &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist}
+			}
+			if err != nil {
+				return nil, err
+			}
+			return h.Workspace.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, p, e)
+		},
 	}
 }
 

@@ -191,5 +191,12 @@ func isControl(path string, dir bool) (what string, mask Mask, yes bool) {
 		}
 		return yes
 	})
+	if !yes {
+		GitFiles(path, dir, func(f GitFile) {
+			if f == GitOther {
+				what, yes = gitSetting, true
+			}
+		})
+	}
 	return what, mask, yes
 }

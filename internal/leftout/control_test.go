@@ -24,7 +24,7 @@ func TestIsControl(t *testing.T) {
 		}
 	}
 	for _, p := range []string{
-		"", ".", "main.go", "CLAUDE.md", "AGENTS.md", ".gitignore", ".gitattributes", ".git/HEAD", ".git/index", ".git/objects/ab/cd",
+		"", ".", "main.go", "CLAUDE.md", "AGENTS.md", ".gitignore", ".gitattributes", ".git/HEAD", ".git/index", ".git/objects/ab/01234567890123456789012345678901234567",
 		".git/refs/heads/main", ".git/logs/HEAD", "config", "hooks/x", "src/hooks/useX.ts", ".github/workflows/ci.yml", "package.json", "Makefile",
 		".editorconfig", ".env", "docs/vscode.md", ".docker/Dockerfile", ".eslintrc.json", ".nvmrc",
 	} {

@@ -8,30 +8,53 @@
 package outgoing
 
 import (
-	"errors"
-	"io/fs"
+	"context"
+	"os"
 	"path"
+	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// View lists the names in the directories below one directory. What is no directory has
-// none.
-type View func(dir string) ([]string, error)
+// View is a directory as it is, or as it will be.
+type View struct {
+	// Names lists the names in a directory. What is no directory has none.
+	Names func(dir string) ([]string, error)
+	// Open opens a file. Without it contents do not count.
+	Open func(p string) (*os.File, error)
+}
+
+// Verdict is what becomes of an entry.
+type Verdict uint8
+
+const (
+	// Passes: it is written.
+	Passes Verdict = iota
+	// Held: it is written only if the operator allows it by name.
+	Held
+	// Behind: it is not written, and nobody need be asked. See leftout.GitBehind.
+	Behind
+)
+
+// Entry is a change of a path below the gate's directory.
+type Entry struct {
+	Path string
+	// Dir means that it is a directory, File that it is a regular file, and Gone that it
+	// is removed, which leaves nothing behind.
+	Dir, File, Gone bool
+}
 
 // Gate decides about the entries that are written below one directory.
 type Gate struct {
 	place Place
 	links *leftout.Linked
 	allow *leftout.Selector // nil allows nothing
-	// before and after are the directory as it is, and as it will be.
-	before, after View
+	// before and after are the directory as it is, and as it will be; nil if not known.
+	before, after *View
 	repos         map[string]gitDir
+	packs         map[string]string // why packs are held back, by their paths
 }
 
 // gitDir is what a directory is to git.
@@ -60,11 +83,51 @@ func (g *Gate) Follow(links *leftout.Linked) { g.links = links }
 // Between makes the gate know repositories by their contents. before is the directory as
 // it is, nil if it is new. after has at least what it will have once everything is
 // written.
-func (g *Gate) Between(before, after View) {
-	g.before, g.after, g.repos = before, after, map[string]gitDir{}
+func (g *Gate) Between(before, after *View) {
+	g.before, g.after, g.repos, g.packs = before, after, map[string]gitDir{}, map[string]string{}
 }
 
-// Control reports whether an entry is a control file where it is written, and what it
+// Judge decides about an entry, and returns what it is if it is held back.
+func (g *Gate) Judge(ctx context.Context, e Entry) (v Verdict, what string, err error) {
+	if g.Allows(e.Path, e.Dir) {
+		return Passes, "", nil
+	}
+	what, control, err := g.Control(e.Path, e.Dir)
+	if control || err != nil {
+		return Held, what, err
+	}
+	if e.Gone || e.Dir {
+		return Passes, "", nil
+	}
+	in, err := g.gitFiles(e.Path)
+	if err != nil {
+		return Held, "", err
+	}
+	if slices.Contains(in, leftout.GitBehind) {
+		return Behind, "", nil
+	}
+	for _, file := range in {
+		why, err := g.check(ctx, e, file)
+		if why != "" || err != nil {
+			return Held, why, err
+		}
+	}
+	return Passes, "", nil
+}
+
+// StaysBehind reports whether an entry is neither written nor held back.
+func (g *Gate) StaysBehind(e Entry) (bool, error) {
+	if e.Gone || e.Dir || g.Allows(e.Path, false) {
+		return false, nil
+	}
+	if _, control, err := g.Control(e.Path, false); control || err != nil {
+		return false, err
+	}
+	in, err := g.gitFiles(e.Path)
+	return slices.Contains(in, leftout.GitBehind), err
+}
+
+// Control reports whether an entry is a control file by where it is written, and what it
 // is. p is relative to the directory. It does not matter whether the entry is allowed.
 func (g *Gate) Control(p string, dir bool) (what string, yes bool, err error) {
 	if g.links != nil {
@@ -72,18 +135,53 @@ func (g *Gate) Control(p string, dir bool) (what string, yes bool, err error) {
 			return what, yes, nil
 		}
 	}
-	full := path.Join(g.place.above, p)
-	if what, yes = leftout.ControlFile(full, dir); yes {
+	if what, yes = leftout.ControlFile(path.Join(g.place.above, p), dir); yes {
 		return what, yes, nil
 	}
-	for _, at := range g.place.git {
-		below := strings.TrimPrefix(strings.TrimPrefix(full, at), "/")
+	for _, below := range g.inPlace(p) {
 		if what, yes = leftout.ControlInGitDir(below, dir); yes {
 			return what, yes, nil
 		}
 	}
 	return g.inGitDir(p, dir)
 }
+
+// inPlace returns the paths of an entry in the repositories that the gate's directory is
+// in.
+func (g *Gate) inPlace(p string) []string {
+	full := path.Join(g.place.above, p)
+	var list []string
+	for _, at := range g.place.git {
+		list = append(list, strings.TrimPrefix(strings.TrimPrefix(full, at), "/"))
+	}
+	return list
+}
+
+// gitFiles returns what a file is in each of the repositories in whose directory it is.
+func (g *Gate) gitFiles(p string) (list []leftout.GitFile, err error) {
+	leftout.GitFiles(path.Join(g.place.above, p), false, func(f leftout.GitFile) { list = append(list, f) })
+	for _, below := range g.inPlace(p) {
+		list = append(list, leftout.InGitDir(below, false))
+	}
+	if g.after == nil {
+		return list, nil
+	}
+	for at := path.Dir(p); ; at = path.Dir(at) {
+		repo, err := g.gitDir(at)
+		if err != nil {
+			return nil, err
+		}
+		if repo.is {
+			list = append(list, leftout.InGitDir(in(at, p), false))
+		}
+		if at == "." {
+			return list, nil
+		}
+	}
+}
+
+// in returns the path of an entry in a directory.
+func in(dir, p string) string { return strings.TrimPrefix(p, strings.TrimPrefix(dir+"/", "./")) }
 
 // inGitDir is Control for the directories of repositories below the gate's directory,
 // whatever their names.
@@ -100,7 +198,7 @@ func (g *Gate) inGitDir(p string, dir bool) (what string, yes bool, err error) {
 			return "makes " + quote.Path(at) + " a git repository, with " + quote.Path(repo.woken) + " that is there already", true, nil
 		}
 		if repo.is {
-			if what, yes = leftout.ControlInGitDir(strings.TrimPrefix(p, strings.TrimPrefix(at+"/", "./")), dir); yes {
+			if what, yes = leftout.ControlInGitDir(in(at, p), dir); yes {
 				return what, true, nil
 			}
 		}
@@ -115,13 +213,13 @@ func (g *Gate) gitDir(at string) (gitDir, error) {
 	if known, ok := g.repos[at]; ok {
 		return known, nil
 	}
-	names, err := g.after(at)
+	names, err := g.after.Names(at)
 	if err != nil {
 		return gitDir{}, err
 	}
 	repo := gitDir{is: leftout.IsGitDir(names)}
 	if repo.is && g.before != nil {
-		if names, err = g.before(at); err != nil {
+		if names, err = g.before.Names(at); err != nil {
 			return gitDir{}, err
 		}
 		if !leftout.IsGitDir(names) {
@@ -136,8 +234,7 @@ func (g *Gate) gitDir(at string) (gitDir, error) {
 // control file; "" if none is.
 func controlAmong(names []string) string {
 	for _, name := range names {
-		_, file := leftout.ControlInGitDir(name, false)
-		if _, dir := leftout.ControlInGitDir(name, true); file || dir {
+		if leftout.IsGitSetting(name) {
 			return name
 		}
 	}
@@ -146,40 +243,3 @@ func controlAmong(names []string) string {
 
 // Allows reports whether the operator allows an entry by name.
 func (g *Gate) Allows(p string, dir bool) bool { return g.allow != nil && g.allow.Match(p, dir) }
-
-// Holds reports whether an entry is held back, and what it is.
-func (g *Gate) Holds(p string, dir bool) (what string, yes bool, err error) {
-	if g.Allows(p, dir) {
-		return "", false, nil
-	}
-	return g.Control(p, dir)
-}
-
-// Together returns the names that any of the views has.
-func Together(views ...View) View {
-	return func(dir string) (all []string, err error) {
-		for _, v := range views {
-			names, err := v(dir)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, names...)
-		}
-		return all, nil
-	}
-}
-
-// ViewOf returns the view of a directory of the host. No link is followed.
-func ViewOf(dir *fsx.Dir) View {
-	return func(at string) ([]string, error) {
-		d, err := dir.OpenDir(at)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer d.Close()
-		return d.Names()
-	}
-}

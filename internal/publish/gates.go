@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +72,7 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 	if err != nil {
 		return err
 	}
-	if err := g.control(edits, links); err != nil {
+	if err := g.control(ctx, edits, links); err != nil {
 		return err
 	}
 	if err := g.secrets(edits); err != nil {
@@ -166,22 +168,26 @@ func complete(seen map[string]bool, edits []edit) error {
 
 // control refuses files that make a host run something later, or a forge as soon as
 // they are pushed, also behind links.
-func (g *gates) control(edits []edit, links linked) error {
+func (g *gates) control(ctx context.Context, edits []edit, links linked) error {
 	gate, err := outgoing.New(outgoing.Place{}, g.rules.allowControl)
 	if err != nil {
 		return err
 	}
 	gate.Follow(links.control)
-	gate.Between(links.names.view, outgoing.Together(links.names.view, namesOf(edits).view))
+	before := &outgoing.View{Names: links.names.view}
+	gate.Between(before, outgoing.Over(&outgoing.View{Names: namesOf(edits).view, Open: g.stored(edits)}, before))
 	for _, e := range edits {
 		if gate.Allows(e.path, false) {
 			continue
 		}
-		what, is, err := gate.Control(e.path, false)
+		verdict, what, err := gate.Judge(ctx, outgoing.Entry{Path: e.path, File: e.now == nil || e.now.mode != modeLink, Gone: e.now == nil})
 		if err != nil {
 			return err
 		}
-		if is {
+		if verdict == outgoing.Behind {
+			verdict, what = outgoing.Held, "in the directory of a git repository, and of no use outside"
+		}
+		if verdict == outgoing.Held {
 			g.refuse("control file: %s: %s", quote.Path(e.path), what)
 		}
 		if what, is := links.pushed.Find(e.path, false); is {
@@ -189,6 +195,23 @@ func (g *gates) control(edits []edit, links linked) error {
 		}
 	}
 	return nil
+}
+
+// stored opens the new files of a commit.
+func (g *gates) stored(edits []edit) func(p string) (*os.File, error) {
+	at := map[string]string{}
+	for _, e := range edits {
+		if e.now != nil {
+			at[e.path] = e.stored
+		}
+	}
+	return func(p string) (*os.File, error) {
+		name, ok := at[p]
+		if !ok {
+			return nil, &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist}
+		}
+		return g.s.dir.OpenFile(name)
+	}
 }
 
 // secrets refuses new files that the secret rules name, and names and contents that

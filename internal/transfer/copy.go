@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -153,24 +154,29 @@ func (s *copyScreen) entry(e carry.Entry) bool {
 		s.notDir = true
 		return false
 	}
-	held, err := s.hold(e.Path, isDir)
+	verdict, err := s.judge(outgoing.Entry{Path: e.Path, Dir: isDir, File: e.Type.IsRegular()})
 	s.err = errors.Join(s.err, err)
-	return !held
+	return verdict == outgoing.Passes
 }
 
-// hold reports whether a path of the copy is held back, and notes it.
-func (s *copyScreen) hold(p string, isDir bool) (bool, error) {
-	at := path.Join(s.to.name, p)
-	what, held, err := s.gate.Control(at, isDir)
-	if !held || s.gate.Allows(at, isDir) || p != "" && s.gate.Allows(p, isDir) {
-		return false, err
+// judge decides about an entry of the copy, and notes it if it is held back.
+func (s *copyScreen) judge(e outgoing.Entry) (outgoing.Verdict, error) {
+	p := e.Path
+	e.Path = path.Join(s.to.name, p)
+	verdict, what, err := s.gate.Judge(s.ctx, e)
+	if err != nil || verdict != outgoing.Held {
+		return verdict, err
 	}
+	if p != "" && s.gate.Allows(p, e.Dir) {
+		return outgoing.Passes, nil
+	}
+	at := e.Path
 	if len(s.held) == maxHeld {
 		s.more++
 	} else {
 		s.held = append(s.held, api.Obstacle{Path: at, Reason: what})
 	}
-	return true, nil
+	return outgoing.Held, nil
 }
 
 // whole looks at what was written: only then is it known which directories git takes
@@ -183,12 +189,15 @@ func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
 		return api.Refusef(api.CodeCopy, "give the path of the file", "%s is not a directory", quote.Path(s.path))
 	}
 	before := outgoing.ViewOf(dir)
-	s.gate.Between(before, outgoing.Together(before, func(at string) ([]string, error) {
-		if at == "." {
-			return []string{s.to.name}, nil
-		}
-		return before(temp + strings.TrimPrefix(at, s.to.name))
-	}))
+	s.gate.Between(before, outgoing.Over(&outgoing.View{
+		Names: func(at string) ([]string, error) {
+			if at == "." {
+				return []string{s.to.name}, nil
+			}
+			return before.Names(temp + strings.TrimPrefix(at, s.to.name))
+		},
+		Open: func(p string) (*os.File, error) { return dir.OpenFile(temp + strings.TrimPrefix(p, s.to.name)) },
+	}, before))
 	if err := s.written(dir, temp); err != nil {
 		return err
 	}
@@ -209,7 +218,7 @@ func (s *copyScreen) written(dir *fsx.Dir, temp string) error {
 		return err
 	}
 	if len(s.held) == 0 || s.held[0].Path != s.to.name {
-		if _, err := s.hold("", info.IsDir()); err != nil || !info.IsDir() {
+		if _, err := s.judge(outgoing.Entry{Dir: info.IsDir(), File: info.IsRegular()}); err != nil || !info.IsDir() {
 			return err
 		}
 	}
@@ -222,7 +231,10 @@ func (s *copyScreen) written(dir *fsx.Dir, temp string) error {
 		if at.Info.IsDir() {
 			return true, nil
 		}
-		_, err := s.hold(at.Path(), false)
+		verdict, err := s.judge(outgoing.Entry{Path: at.Path(), File: at.Info.IsRegular()})
+		if err == nil && verdict == outgoing.Behind {
+			err = at.Dir().Remove(at.Name)
+		}
 		return true, err
 	}})
 }

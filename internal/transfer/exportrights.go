@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/home"
-
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -75,19 +75,22 @@ func (x *export) skipControl(o *hostExport) error {
 		return err
 	}
 	gate.Follow(links)
-	gate.Between(nil, home.View(x.tree))
+	gate.Between(x.e.WorkspaceView(x.cell, x.base, from), x.e.WorkspaceView(x.cell, x.at, x.tree))
 	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
-		what, is, err := gate.Holds(ch.Path, home.IsDirChange(ch))
-		if err != nil || !is {
+		verdict, what, err := gate.Judge(x.ctx, home.Outgoing(ch.Path, ch.Old, ch.New))
+		if err != nil || verdict == outgoing.Passes {
 			return err
 		}
 		o.skipped[ch.Path] = true
 		if x.req.Changes || ch.New.Kind == tree.KindFile {
 			x.res.Files--
 			x.res.Bytes -= ch.New.Size
+		}
+		if verdict == outgoing.Behind {
+			return nil
 		}
 		x.res.Notes = append(x.res.Notes,
 			fmt.Sprintf("left out: %s, which the cell %s: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), x.did(), what))
