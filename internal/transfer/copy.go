@@ -102,9 +102,11 @@ func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest
 	return copyResult(req, false, totals, append(warnings, lost...)), nil
 }
 
-// ReceiveCopy writes the copy stream of a cell to its target. It returns a sentence for each kind of attribute that was dropped.
+// ReceiveCopy writes the copy stream of a cell to its target. It returns a
+// sentence for each attribute that was dropped.
 func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget) (carry.Totals, []string, error) {
 	lost := newHostExport(false)
+	lost.most = maxHeld // the stream may have any number
 	totals, err := receiveCopy(ctx, r, req, to, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
 	return totals, lost.notes(), err
 }
@@ -139,7 +141,8 @@ type copyScreen struct {
 	err      error
 }
 
-// maxHeld bounds how many control files a refusal names: the stream may have any number.
+// maxHeld bounds how many control files a refusal names, and how many entries are named that
+// lose an attribute: the stream may have any number.
 const maxHeld = 10_000
 
 func (s *copyScreen) entry(e carry.Entry) bool {

@@ -1,9 +1,9 @@
 package transfer
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 
@@ -23,12 +23,13 @@ type hostExport struct {
 	self    rights.Operator
 	skipped map[string]bool
 	dropped map[string]*dropped // by attribute
+	most    int                 // of the paths that are kept of each; 0 is all
 }
 
-// dropped counts the entries that lose the same attribute.
+// dropped are the entries that lose the same attribute.
 type dropped struct {
-	count   int
-	example string
+	paths []string
+	more  int // that are not in paths
 }
 
 func newHostExport(allowSetuid bool) *hostExport {
@@ -166,11 +167,14 @@ func (o *hostExport) note(p string, e tree.Entry) {
 	for _, text := range what {
 		d := o.dropped[text]
 		if d == nil {
-			d = &dropped{example: p}
+			d = &dropped{}
 			o.dropped[text] = d
 		}
-		d.count++
-		d.example = min(d.example, p)
+		if o.most > 0 && len(d.paths) == o.most {
+			d.more++
+		} else {
+			d.paths = append(d.paths, p)
+		}
 	}
 }
 
@@ -186,16 +190,18 @@ func (o *hostExport) survey(t *tree.Tree) error {
 	})
 }
 
-// notes returns a sentence for each kind of dropped attribute.
+// notes returns a sentence for each dropped attribute of each entry.
 func (o *hostExport) notes() []string {
 	var out []string
-	for what, d := range o.dropped {
-		at := quote.Path(d.example)
-		if d.count > 1 {
-			at = fmt.Sprintf("%d entries, such as %s", d.count, at)
+	for _, what := range slices.Sorted(maps.Keys(o.dropped)) {
+		d := o.dropped[what]
+		slices.Sort(d.paths)
+		for _, p := range d.paths {
+			out = append(out, fmt.Sprintf("dropped: %s: %s", quote.Line(what), quote.Path(p)))
 		}
-		out = append(out, fmt.Sprintf("dropped: %s: %s", quote.Line(what), at))
+		if d.more > 0 {
+			out = append(out, fmt.Sprintf("dropped: %s: %d more", quote.Line(what), d.more))
+		}
 	}
-	slices.SortFunc(out, cmp.Compare)
 	return out
 }
