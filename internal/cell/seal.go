@@ -174,6 +174,9 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 		return nil, nil, err
 	}
 	before := s.e.WorkspaceView(s.cell, from, a)
+	if err := gate.Obey(before, s.cell.Live); err != nil {
+		return nil, nil, err
+	}
 	gate.Between(before, outgoing.Over(s.e.WorkspaceView(s.cell, to, b), before))
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {

@@ -1,7 +1,10 @@
 package cell_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +22,14 @@ type outgoingEntry struct {
 	script string
 	// held means that it is held back and named, behind that it stays without a word.
 	held, behind bool
+}
+
+// make returns a script that makes the entry.
+func (e outgoingEntry) make() string {
+	if e.script != "" {
+		return e.script
+	}
+	return "mkdir -p " + filepath.Dir(e.path) + "; echo x > " + e.path
 }
 
 // outgoingEntries lists the kinds of files.
@@ -92,6 +103,15 @@ func waysOut() []wayOut {
 			w.ok(err)
 			return strings.Join(res.Notes, "\n"), nil
 		}, true},
+		{"mirror", func(w *world, to string, allow []string) (string, error) {
+			w.ok(os.Mkdir(to, 0o755))
+			state := filepath.Join(w.TempDir(), "state.tar")
+			res, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: state})
+			w.ok(err)
+			_, err = w.e.ApplyReceived(w.ctx, api.ReceiveRequest{Root: res.Root}, api.ApplyRequest{Cell: "mirror", To: to, AllowControl: allow},
+				func() (io.ReadCloser, error) { return os.Open(state) })
+			return heldLines(err), err
+		}, false},
 		{"cp", func(w *world, to string, allow []string) (string, error) {
 			_, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: ".", Host: to, AllowControl: allow})
 			return heldLines(err), err
@@ -113,12 +133,10 @@ func TestWaysOut(t *testing.T) {
 	w := newWorld(t)
 	w.ok(os.Remove(filepath.Join(w.source, "docs/b.md")))
 	w.init("demo", "overlay")
+	w.init("mirror", "overlay")
 	var script []string
 	for _, e := range outgoingEntries() {
-		if e.script == "" {
-			e.script = "mkdir -p " + filepath.Dir(e.path) + "; echo x > " + e.path
-		}
-		script = append(script, e.script)
+		script = append(script, e.make())
 	}
 	w.sh("demo", "set -e\n"+strings.Join(script, "\n"), acceptOnSuccess)
 	for _, way := range waysOut() {
@@ -137,6 +155,44 @@ func TestWaysOut(t *testing.T) {
 			}
 		}
 		w.everythingAllowed(way)
+	}
+}
+
+// TestArchivesHaveEverything: a download of a directory, and the archive of a state, are no
+// directories of the host. They have the control files too, as the reference says.
+func TestArchivesHaveEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	var script []string
+	for _, e := range outgoingEntries() {
+		script = append(script, e.make())
+	}
+	w.sh("demo", "set -e\n"+strings.Join(script, "\n"), acceptOnSuccess)
+	var download, state bytes.Buffer
+	w.ok(w.e.TarFiles(w.ctx, "demo", ".", func() io.Writer { return &download }))
+	w.ok(w.e.ExportTo(w.ctx, api.ExportRequest{Cell: "demo"}, func() io.Writer { return &state }))
+	for what, archive := range map[string]*bytes.Buffer{"download": &download, "state": &state} {
+		names := namesInTar(t, archive)
+		for _, e := range outgoingEntries() {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix("/"+name, "/"+e.path) }) {
+				t.Errorf("the %s does not have %s", what, e.path)
+			}
+		}
+	}
+}
+
+func namesInTar(t *testing.T, r io.Reader) (names []string) {
+	t.Helper()
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, strings.TrimSuffix(h.Name, "/"))
 	}
 }
 
@@ -219,5 +275,68 @@ func TestRepositoryInParts(t *testing.T) {
 		t.Error(held)
 	}
 	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowControl: []string{"sub/"}})
+	w.ok(err)
+}
+
+// TestNamedPrograms: what the settings of the directory name as a program, or as further
+// settings, is a control file in every way out.
+func TestNamedPrograms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := map[string]string{
+		".git/config":           "[core]\n\thooksPath = tools/hooks\n\tfsmonitor = " + w.source + "/tools/watch\n[include]\n\tpath = ../conf/git.inc\n[filter \"x\"]\n\tclean = sh tools/clean.sh %f\n",
+		"conf/git.inc":          "[core]\n\tpager = ./tools/pager\n",
+		".husky/pre-commit":     "node scripts/check.js\n",
+		"lefthook.yml":          "pre-commit:\n  commands:\n    x:\n      run: scripts/lint.sh {files}\n",
+		".vscode/tasks.json":    `{"tasks":[{"command":"${workspaceFolder}/tools/task","runOptions":{"runOn":"folderOpen"}}]}`,
+		".envrc":                "source_env env/dev.sh\nPATH_add bin\n",
+		".claude/settings.json": `{"hooks":{"Stop":[{"hooks":[{"command":"\"$CLAUDE_PROJECT_DIR\"/agents/stop.py"}]}]}}`,
+	}
+	for name, text := range settings {
+		w.ok(os.MkdirAll(filepath.Dir(filepath.Join(w.source, name)), 0o755))
+		w.ok(os.WriteFile(filepath.Join(w.source, name), []byte(text), 0o600))
+	}
+	w.init("demo", "overlay")
+	named := map[string]string{
+		"tools/hooks/pre-push": ".git/config", "tools/watch": ".git/config", "tools/clean.sh": ".git/config", "conf/git.inc": ".git/config",
+		"tools/pager": "conf/git.inc", "scripts/check.js": ".husky/pre-commit", "scripts/lint.sh": "lefthook.yml", "tools/task": ".vscode/tasks.json",
+		"env/dev.sh": ".envrc", "bin/make": ".envrc", "agents/stop.py": ".claude/settings.json",
+	}
+	others := []string{"tools/other", "scripts/other.sh", "env/other", "conf/other"}
+	script := "set -e; mkdir -p tools/hooks scripts env bin agents"
+	for p := range named {
+		script += "; echo '# x' >> " + p
+	}
+	for _, p := range others {
+		script += "; echo x > " + p
+	}
+	w.sh("demo", script, acceptOnSuccess)
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "changes held back")
+	out := filepath.Join(w.TempDir(), "out")
+	res, exportErr := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: out})
+	w.ok(exportErr)
+	notes := strings.Join(res.Notes, "\n")
+	for p, by := range named {
+		if !strings.Contains(heldLines(err), p+": named by "+by) {
+			t.Errorf("apply does not name %s:\n%s", p, heldLines(err))
+		}
+		if !strings.Contains(notes, p+", which the cell changed: named by "+by) {
+			t.Errorf("export does not name %s:\n%s", p, notes)
+		}
+		to := filepath.Join(w.source, filepath.Dir(p))
+		w.ok(os.MkdirAll(to, 0o755))
+		_, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: p, Host: to})
+		w.refused(err, api.Refused, "held back")
+	}
+	for _, p := range others {
+		if strings.Contains(heldLines(err)+notes, p) {
+			t.Errorf("%s is held back", p)
+		}
+		if _, err := os.Lstat(filepath.Join(out, p)); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowControl: []string{"**"}})
 	w.ok(err)
 }

@@ -95,6 +95,12 @@ func keep(keys map[string][]string, s Setting, opt Options) (string, bool) {
 	return safeURL(s.Value)
 }
 
+// IsSafe reports whether a setting is one that Safe keeps.
+func IsSafe(s Setting) bool {
+	_, kept := keep(safeKeys(), s, Options{Worktree: true})
+	return kept
+}
+
 // withoutAddress returns the setting without a subsection that may be an address: it
 // may hold a credential.
 func (s Setting) withoutAddress() Setting {

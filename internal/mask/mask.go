@@ -76,7 +76,11 @@ func Find(files leftout.Tree, opt Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{files: files, rules: rules, plan: &Plan{}}
+	named, err := leftout.FindNamed(files, files.Root())
+	if err != nil {
+		return nil, err
+	}
+	f := &finder{files: files, rules: rules, named: named, plan: &Plan{}}
 	if err := f.walk(".", "", 0); err != nil {
 		return nil, err
 	}
@@ -90,6 +94,7 @@ func Find(files leftout.Tree, opt Options) (*Plan, error) {
 type finder struct {
 	files leftout.Tree
 	rules *Rules
+	named *leftout.Named
 	plan  *Plan
 	paths int // that are masked
 	bytes int // of these paths and of the directories above them, at most
@@ -133,6 +138,9 @@ func below(within, name string) string {
 
 func (f *finder) child(p string, c leftout.Child, within string, depth int) error {
 	mask := f.rules.mask(p, c.Dir, within)
+	if _, is := f.named.Find(p, c.Dir); is && mask == leftout.Shown && !f.rules.IsState(p, c.Dir) {
+		mask = leftout.ReadOnly // a program of the settings
+	}
 	switch {
 	case mask == leftout.Shown && c.Dir:
 		return f.walk(p, within, depth+1)

@@ -83,6 +83,23 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestNamedPrograms: the programs that the workspace's settings name cannot be changed.
+func TestNamedPrograms(t *testing.T) {
+	t.Parallel()
+	tree := workspace(t, ".git/HEAD", ".git/objects/x", ".git/refs/x", "tools/hooks/pre-push", "tools/other", "scripts/check.js")
+	for name, text := range map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks\n", ".husky/pre-commit": "node scripts/check.js\n"} {
+		p := filepath.Join(tree.Root(), name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := mask.Find(tree, mask.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "read-only", p.ReadOnly, "scripts/check.js", "tools/hooks")
+}
+
 // TestRepositories: git finds settings in directories of any name, in more layouts
 // than the usual one.
 func TestRepositories(t *testing.T) {

@@ -50,6 +50,7 @@ type Entry struct {
 type Gate struct {
 	place Place
 	links *leftout.Linked
+	named []naming
 	allow *leftout.Selector // nil allows nothing
 	// before and after are the directory as it is, and as it will be; nil if not known.
 	before, after *View
@@ -79,6 +80,16 @@ func New(place Place, allow []string) (*Gate, error) {
 
 // Follow makes the gate find control files behind links.
 func (g *Gate) Follow(links *leftout.Linked) { g.links = links }
+
+// Obey makes the gate hold back what the settings of a directory name. The gate's
+// directory is in its place. root is the absolute path that the settings may use for it.
+func (g *Gate) Obey(settings *View, root string) error {
+	named, err := leftout.FindNamed(viewFiles{settings}, root)
+	if err == nil {
+		g.named = append(g.named, naming{named, "."})
+	}
+	return err
+}
 
 // Between makes the gate know repositories by their contents. before is the directory as
 // it is, nil if it is new. after has at least what it will have once everything is
@@ -137,6 +148,11 @@ func (g *Gate) Control(p string, dir bool) (what string, yes bool, err error) {
 	}
 	if what, yes = leftout.ControlFile(path.Join(g.place.above, p), dir); yes {
 		return what, yes, nil
+	}
+	for _, n := range slices.Concat(g.named, g.place.named) {
+		if what, yes = n.Find(path.Join(n.below, p), dir); yes {
+			return what, yes, nil
+		}
 	}
 	for _, below := range g.inPlace(p) {
 		if what, yes = leftout.ControlInGitDir(below, dir); yes {

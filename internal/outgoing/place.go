@@ -1,6 +1,8 @@
 package outgoing
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,15 @@ type Place struct {
 	above string
 	// git are the directories of repositories among it and those above it, as above.
 	git []string
+	// named is what the settings of the directory and of those above it name.
+	named []naming
+}
+
+// naming is what the settings of a directory name, and the path of the gate's directory
+// in it.
+type naming struct {
+	*leftout.Named
+	below string
 }
 
 // PlaceOf returns the place of a directory of the host, from the root of the repository
@@ -42,10 +53,29 @@ func PlaceOf(dir string) (Place, error) {
 		if isGitDir(at) {
 			place.git = append(place.git, below(at))
 		}
+		if err := place.obey(at, strings.TrimPrefix(strings.TrimPrefix(real, at), "/")); err != nil {
+			return place, err
+		}
 		if at == root {
 			return place, nil
 		}
 	}
+}
+
+// obey reads the settings of a directory of the host. below is the path of the place in
+// it.
+func (p *Place) obey(at, below string) error {
+	dir, err := fsx.OpenRoot(at)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	named, err := leftout.FindNamed(leftout.InDir(dir), at)
+	p.named = append(p.named, naming{named, below})
+	return err
 }
 
 // has reports whether a directory has a name.

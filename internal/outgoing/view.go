@@ -10,6 +10,13 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
+// viewFiles is a view as leftout reads it.
+type viewFiles struct{ *View }
+
+func (v viewFiles) Open(p string) (*os.File, error) { return v.View.Open(p) }
+
+func (v viewFiles) Names(dir string) ([]string, error) { return v.View.Names(dir) }
+
 // Over returns the view that has the names of both, and the files of the first that has
 // them.
 func Over(first, second *View) *View {

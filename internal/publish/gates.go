@@ -28,6 +28,7 @@ type Size struct {
 // gates are the checks of what a commit changes. Each one that refuses adds a line.
 type gates struct {
 	s      *scratch
+	repo   *hostRepo
 	rules  Rules
 	secret func(path string) (rule string, is bool)
 	size   Size
@@ -174,6 +175,9 @@ func (g *gates) control(ctx context.Context, edits []edit, links linked) error {
 		return err
 	}
 	gate.Follow(links.control)
+	if err := gate.Obey(outgoing.ViewOf(g.repo.root), g.repo.path); err != nil {
+		return err
+	}
 	before := &outgoing.View{Names: links.names.view}
 	gate.Between(before, outgoing.Over(&outgoing.View{Names: namesOf(edits).view, Open: g.stored(edits)}, before))
 	for _, e := range edits {

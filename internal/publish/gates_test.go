@@ -74,6 +74,15 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// TestNamedPrograms: what the settings of the directory name as a program is refused.
+func TestNamedPrograms(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n", ".husky/pre-commit": "sh tools/check.sh\n"})
+	d.refused(d.options(Change{Path: "tools/check.sh", New: text("x\n")}), api.CodeGate, "control file: tools/check.sh: named by .husky/pre-commit")
+	_, err := d.prepare(d.options(Change{Path: "tools/other.sh", New: text("x\n")}))
+	d.must(err)
+}
+
 // TestLinkedControl: what a link in the base commit makes a control file of is refused.
 func TestLinkedControl(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ func (s *scratch) ownCommit(ctx context.Context, id string) (ownCommit, error) {
 
 // checkCommit runs the gates on one commit: what a later one removes is published too.
 func (w *Work) checkCommit(ctx context.Context, c ownCommit, before string, edits []edit) error {
-	g := &gates{s: w.s, rules: w.Rules, secret: w.opt.Secret}
+	g := &gates{s: w.s, repo: w.repo, rules: w.Rules, secret: w.opt.Secret}
 	if err := g.check(ctx, before, c.tree, edits); err != nil {
 		return err
 	}

@@ -186,7 +186,7 @@ func (w *Work) build(ctx context.Context) error {
 	if w.Tree, err = w.s.writeTree(ctx, w.BaseCommit, edits); err != nil {
 		return err
 	}
-	g := &gates{s: w.s, rules: w.Rules, secret: w.opt.Secret}
+	g := &gates{s: w.s, repo: w.repo, rules: w.Rules, secret: w.opt.Secret}
 	if err := g.check(ctx, w.BaseCommit, w.Tree, edits); err != nil {
 		return err
 	}

@@ -76,6 +76,9 @@ func (x *export) skipControl(o *hostExport) error {
 		return err
 	}
 	gate.Follow(links)
+	if err := gate.Obey(x.e.WorkspaceView(x.cell, x.base, from), x.cell.MountAt); err != nil {
+		return err
+	}
 	gate.Between(x.e.WorkspaceView(x.cell, x.base, from), x.e.WorkspaceView(x.cell, x.at, x.tree))
 	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
