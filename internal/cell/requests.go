@@ -67,9 +67,30 @@ func (e *Engine) RenewRun(_ context.Context, q *store.Request) error {
 	return e.Store.Update(func(tx *store.Tx) error { return tx.RenewRun(q.ID, q.RunID) })
 }
 
-// AnswerRequest keeps the answer to a request.
+// keptAnswers bounds the answers that are kept for one caller.
+const keptAnswers = 64 << 20
+
+// DroppedAnswer stands for an answer that is not kept any more, because those to newer
+// requests of the caller need the space.
+const DroppedAnswer = `{"dropped":true}`
+
+// AnswerRequest keeps the answer to a request of the caller.
 func (e *Engine) AnswerRequest(_ context.Context, id string, answer []byte) error {
-	return e.Store.Update(func(tx *store.Tx) error { return tx.AnswerRequest(id, answer) })
+	return e.Store.Update(func(tx *store.Tx) error {
+		if err := tx.AnswerRequest(id, answer); err != nil {
+			return err
+		}
+		return tx.TrimAnswers(e.Caller.Actor(), keptAnswers, []byte(DroppedAnswer))
+	})
+}
+
+// AnswerBytes returns the size of the answers that are kept for the caller.
+func (e *Engine) AnswerBytes() (total int64, err error) {
+	err = e.Store.View(func(tx *store.Tx) error {
+		total, err = tx.AnswerBytes(e.Caller.Actor())
+		return err
+	})
+	return total, err
 }
 
 // ForgetRequest forgets a request that had no effect.

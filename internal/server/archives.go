@@ -15,6 +15,7 @@ import (
 type archivist interface {
 	Upload(ctx context.Context, r io.Reader) (*api.Upload, error)
 	UploadedBytes() (int64, error)
+	AnswerBytes() (int64, error)
 	ExpireUploads(age time.Duration) error
 	ExportTo(ctx context.Context, r api.ExportRequest, begin func() io.Writer) error
 	Checkpoints(ctx context.Context, cell string) ([]api.CheckpointInfo, error)

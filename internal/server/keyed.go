@@ -81,6 +81,8 @@ type keptAnswer struct {
 	Body   []byte            `json:"body,omitempty"`
 	// Secret reports that the body is not kept.
 	Secret bool `json:"secret,omitempty"`
+	// Dropped reports that the answer is not kept any more.
+	Dropped bool `json:"dropped,omitempty"`
 }
 
 // isKeyed reports whether a request has a key of the daemon. One to a port is the
@@ -189,6 +191,8 @@ func (s *Server) repeat(w http.ResponseWriter, r *http.Request, c *call, request
 	switch {
 	case kept.Secret:
 		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeAlreadyCreated, "its answer was shown once", "the request was carried out before")))
+	case kept.Dropped && q.RunID == "":
+		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeAlreadyCreated, "its answer gave way to newer ones", "the request was carried out before")))
 	case kept.Body != nil || kept.Status == http.StatusNoContent:
 		for name, value := range kept.Header {
 			w.Header().Set(name, value)

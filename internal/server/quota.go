@@ -94,7 +94,11 @@ func usedDisk(ctx context.Context, c *call) (int64, error) {
 		return 0, err
 	}
 	uploaded, err := c.engine.UploadedBytes()
-	return used + uploaded, err
+	if err != nil {
+		return 0, err
+	}
+	answers, err := c.engine.AnswerBytes()
+	return used + uploaded + answers, err
 }
 
 // budget returns what begins work within the sender's quota of disk space; nil if it has

@@ -56,6 +56,37 @@ func (tx *Tx) AnswerRequest(id string, answer []byte) error {
 	return tx.exec("UPDATE requests SET answer=? WHERE id=?", answer, id)
 }
 
+// AnswerBytes returns the size of the answers that are kept for a caller.
+func (tx *Tx) AnswerBytes(caller string) (int64, error) {
+	return one(tx, func(r *sqlite.Stmt) (int64, error) { return r.ColumnInt64(0), nil },
+		"SELECT COALESCE(SUM(LENGTH(answer)), 0) FROM requests WHERE caller=?", caller)
+}
+
+// TrimAnswers replaces the oldest answers to a caller until all of them have at most so
+// many bytes. The requests stay: they are not carried out again.
+func (tx *Tx) TrimAnswers(caller string, most int64, replacement []byte) error {
+	total, err := tx.AnswerBytes(caller)
+	for err == nil && total > most {
+		var oldest sizedAnswer
+		oldest, err = one(tx, func(r *sqlite.Stmt) (sizedAnswer, error) {
+			return sizedAnswer{r.ColumnText(0), r.ColumnInt64(1)}, nil
+		}, "SELECT id, LENGTH(answer) FROM requests WHERE caller=? AND LENGTH(answer)>? ORDER BY created, id LIMIT 1", caller, len(replacement))
+		if err == nil {
+			total -= oldest.bytes - int64(len(replacement))
+			err = tx.AnswerRequest(oldest.id, replacement)
+		}
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil // there is nothing left to replace
+	}
+	return err
+}
+
+type sizedAnswer struct {
+	id    string
+	bytes int64
+}
+
 // DropRequest forgets a request, so that its key can be used again.
 func (tx *Tx) DropRequest(id string) error {
 	return errors.Join(tx.exec("DELETE FROM effects WHERE request=?", id), tx.exec("DELETE FROM requests WHERE id=?", id))
