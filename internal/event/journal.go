@@ -75,6 +75,7 @@ type Journal struct {
 	// lost counts events that were not written because the disk was full.
 	lost   dropped
 	sealed bool
+	crowd  crowd
 	// scratch is the buffer for keys.
 	scratch []byte
 	// broken is the first failed write; nothing can follow it.
@@ -192,6 +193,10 @@ func (j *Journal) Append(e Event) error {
 		return j.put(&r)
 	}
 	key := j.key(&r)
+	if j.repeats[string(key)] == nil && !j.crowd.admit(&r, now) {
+		r = crowded(&r)
+		key = j.key(&r)
+	}
 	if p := j.repeats[string(key)]; p != nil {
 		p.add(&r)
 		return nil

@@ -206,6 +206,36 @@ func TestManyDifferentRepetitions(t *testing.T) {
 	}
 }
 
+// TestManyDenials: a command that is denied thousands of connections, each to another port,
+// does not fill its journal. All of them are counted.
+func TestManyDenials(t *testing.T) {
+	t.Parallel()
+	f, now := newMemFile(nil), time.Unix(1_700_000_000, 0)
+	j := mustCreate(t, f, Options{Now: func() time.Time { return now }})
+	const count = 20_000
+	for i := range count {
+		now = now.Add(time.Millisecond)
+		if err := j.Append(netEvent(Denied, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 * deniedAtOnce {
+		if err := j.Append(netEvent(Allowed, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := j.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Actions[ActionDenied] != count || got.Actions[ActionAllowed] != 3*deniedAtOnce {
+		t.Errorf("%+v", got.Actions)
+	}
+	if denied := got.Records - 3*deniedAtOnce; denied < deniedAtOnce || denied > deniedAtOnce+100 {
+		t.Errorf("%d records of %d denials", denied, count)
+	}
+}
+
 func TestPolicyChange(t *testing.T) {
 	t.Parallel()
 	f := newMemFile(nil)
