@@ -135,6 +135,8 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	}
 	if x.Action != api.OnTimeoutRemove {
 		x.Note = "the cell was not live"
+	} else if err := s.keptAccepted(); err != nil {
+		return false, err
 	}
 	done := false
 	err = e.Store.Update(func(tx *store.Tx) error {

@@ -56,6 +56,9 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		if err := e.unchanged(c); err != nil {
 			return err
 		}
+		if err := e.mayRemove(c); err != nil {
+			return err
+		}
 		if c.Paused != nil && !force {
 			return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it; --force removes it, with what it was paused with", "cell %s is paused", name)
 		}
@@ -72,6 +75,9 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 			return err
 		}
 		held = append(held, s)
+		if err := e.mayRemove(s.cell); err != nil {
+			return err
+		}
 	}
 	return e.removeHeld(held, "", func(*store.Tx) error { return nil })
 }

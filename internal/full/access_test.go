@@ -315,6 +315,11 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 		t.Error("a token without decide has written to the directory")
 	}
 	decider := d.token(api.TokenBody{Name: "decider", Scopes: []string{"run", "decide"}})
+	for _, path := range []string{"/v1/cells/demo", "/v1/cells/demo?force=true"} {
+		runner.problem(403, api.CodeForbidden, "DELETE", path, nil)
+	}
+	d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "copy"}) // demo has its work too
+	runner.want(204, nil, "DELETE", "/v1/cells/copy", nil)
 	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
 	decider.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}}) // outside of --allow-source
 	// The directory of a fork belongs to the home, and is none that --allow-source names.
