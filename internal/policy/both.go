@@ -17,23 +17,24 @@ var ErrBoth = errors.New("the two policies cannot be combined")
 // that either sets are set. A deny rule about contents also holds where only the other
 // policy has them read. Where no such policy can be written, as for two patterns whose
 // common part is no pattern, Both fails with ErrBoth rather than to allow or to deny
-// too much.
+// too much. So it does where that would be too much work.
 func Both(a, b *Policy) (*Policy, error) {
 	if a.Digest() == b.Digest() {
 		return a, nil
 	}
+	w := &work{left: maxWork}
 	out := &Policy{Filesystem: bothPaths(a.Filesystem, b.Filesystem), Landlock: bothLandlocks(a.Landlock, b.Landlock), Limits: bothLimits(a.Limits, b.Limits)}
 	var err error
 	if out.Process, err = bothProcesses(a.Process, b.Process); err != nil {
 		return nil, err
 	}
-	if out.Environment, err = bothEnvironments(a.Environment, b.Environment); err != nil {
+	if out.Environment, err = bothEnvironments(w, a.Environment, b.Environment); err != nil {
 		return nil, err
 	}
-	if out.Network, err = bothNetworks(a.Network, b.Network); err != nil {
+	if out.Network, err = bothNetworks(w, a.Network, b.Network); err != nil {
 		return nil, err
 	}
-	if out.Credentials, err = bothCredentials(a.Credentials, b.Credentials); err != nil {
+	if out.Credentials, err = bothCredentials(w, a.Credentials, b.Credentials); err != nil {
 		return nil, err
 	}
 	// Each policy is valid by itself; endpoints and variables of both together need
@@ -151,7 +152,10 @@ func common(a, b []string) []string {
 	return out
 }
 
-func bothEnvironments(a, b Environment) (Environment, error) {
+func bothEnvironments(w *work, a, b Environment) (Environment, error) {
+	if err := w.pairs(len(a.Set), len(b.Set)); err != nil {
+		return Environment{}, err
+	}
 	out := Environment{Inherit: common(a.Inherit, b.Inherit), Set: slices.Clone(a.Set)}
 	for _, v := range b.Set {
 		i := slices.IndexFunc(a.Set, func(o Variable) bool { return o.Name == v.Name })
@@ -168,7 +172,7 @@ func bothEnvironments(a, b Environment) (Environment, error) {
 
 // bothCredentials keeps the credentials that both name, for the endpoints that both
 // name.
-func bothCredentials(a, b []Credential) ([]Credential, error) {
+func bothCredentials(w *work, a, b []Credential) ([]Credential, error) {
 	var out []Credential
 	for _, c := range a {
 		i := slices.IndexFunc(b, func(o Credential) bool { return o.Name == c.Name })
@@ -178,7 +182,7 @@ func bothCredentials(a, b []Credential) ([]Credential, error) {
 		if o := b[i]; o.Header != c.Header || o.Format != c.Format || o.ExposeAs != c.ExposeAs {
 			return nil, cannot("they use the credential %s in different ways (inject, expose_as)", c.Name)
 		}
-		endpoints, err := bothCredentialEndpoints(c.Endpoints, b[i].Endpoints)
+		endpoints, err := bothCredentialEndpoints(w, c.Endpoints, b[i].Endpoints)
 		if err != nil {
 			return nil, fmt.Errorf("credential %s: %w", c.Name, err)
 		}
@@ -198,7 +202,10 @@ func (c *Credential) keepPlaces(o Credential) {
 	c.ReplaceInBody, c.KeepInBody = c.ReplaceInBody && o.ReplaceInBody, c.KeepInBody && o.KeepInBody
 }
 
-func bothCredentialEndpoints(a, b []CredentialEndpoint) ([]CredentialEndpoint, error) {
+func bothCredentialEndpoints(w *work, a, b []CredentialEndpoint) ([]CredentialEndpoint, error) {
+	if err := w.pairs(8*len(a), len(b)); err != nil {
+		return nil, err
+	}
 	var out []CredentialEndpoint
 	for _, x := range a {
 		for _, y := range b {

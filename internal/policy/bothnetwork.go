@@ -11,6 +11,7 @@ import (
 
 // piece is the common part of an endpoint of each policy.
 type piece struct {
+	work     *work
 	a, b     *side
 	binaries []match.Path
 	ep       Endpoint
@@ -49,17 +50,17 @@ func sides(network []NetworkPolicy) []side {
 // endpoints for one request only those with the most specific path decide; so the
 // order of the new endpoints must agree with that in each policy, which checkOrder
 // holds.
-func bothNetworks(a, b []NetworkPolicy) ([]NetworkPolicy, error) {
+func bothNetworks(w *work, a, b []NetworkPolicy) ([]NetworkPolicy, error) {
 	left, right := sides(a), sides(b)
 	for _, all := range [][]side{left, right} {
-		if err := checkUniform(all); err != nil {
+		if err := checkUniform(w, all); err != nil {
 			return nil, err
 		}
 	}
 	var pieces []piece
 	for i := range left {
 		for j := range right {
-			p := piece{a: &left[i], b: &right[j]}
+			p := piece{work: w, a: &left[i], b: &right[j]}
 			some, err := p.meet()
 			if err != nil {
 				return nil, err
@@ -74,8 +75,14 @@ func bothNetworks(a, b []NetworkPolicy) ([]NetworkPolicy, error) {
 	}
 	for i := range pieces {
 		p := &pieces[i]
-		p.ruleA, p.ruleB = p.deciding(p.a, left), p.deciding(p.b, right)
+		if err := p.decide(left, right); err != nil {
+			return nil, err
+		}
 		if err := p.combine(); err != nil {
+			return nil, err
+		}
+		// They are written, and read again.
+		if err := w.pairs(64, len(p.ep.Rules)+len(p.ep.DenyRules)); err != nil {
 			return nil, err
 		}
 	}
@@ -88,10 +95,13 @@ func bothNetworks(a, b []NetworkPolicy) ([]NetworkPolicy, error) {
 // checkUniform refuses a policy in which endpoints for one connection differ in what
 // is decided before the path of a request is known: then an endpoint could decide
 // about a request that is not in its path. Parse refuses this for equal hosts.
-func checkUniform(all []side) error {
+func checkUniform(w *work, all []side) error {
 	for i := range all {
 		for j := range all[:i] {
 			x, y := all[i], all[j]
+			if err := w.connection(x.n.Binaries, y.n.Binaries, x.ep, y.ep); err != nil {
+				return err
+			}
 			if !x.connects(y) {
 				continue
 			}
@@ -138,6 +148,9 @@ func meet(a, b []match.Path) bool {
 // reports false if there are none.
 func (p *piece) meet() (bool, error) {
 	x, y := p.a.ep, p.b.ep
+	if err := p.work.connection(p.a.n.Binaries, p.b.n.Binaries, x, y); err != nil {
+		return false, err
+	}
 	p.ep.Ports = commonPorts(x.Ports, y.Ports)
 	if len(p.ep.Ports) == 0 {
 		return false, nil
@@ -199,7 +212,7 @@ func (p *piece) settings() error {
 	if p.ep.TLS, err = p.bothTLS(); err != nil {
 		return err
 	}
-	if p.ep.AllowedIPs, err = bothAddresses(x, y); err != nil {
+	if p.ep.AllowedIPs, err = bothAddresses(p.work, x, y); err != nil {
 		return err
 	}
 	p.ep.AllowEncodedSlash = (x.Protocol == TCP || x.AllowEncodedSlash) && (y.Protocol == TCP || y.AllowEncodedSlash) && p.ep.Protocol != TCP
@@ -234,12 +247,15 @@ func (p *piece) bothTLS() (TLS, error) {
 
 // bothAddresses combines the addresses that a host may have. No list means public
 // addresses, which is no list that a policy could hold.
-func bothAddresses(x, y *Endpoint) ([]netip.Prefix, error) {
+func bothAddresses(w *work, x, y *Endpoint) ([]netip.Prefix, error) {
 	if slices.Equal(x.AllowedIPs, y.AllowedIPs) {
 		return x.AllowedIPs, nil
 	}
 	if len(x.AllowedIPs) == 0 || len(y.AllowedIPs) == 0 {
 		return nil, cannot("one has allowed_ips for %s, the other allows public addresses only", x.Host)
+	}
+	if err := w.pairs(len(x.AllowedIPs), len(y.AllowedIPs)); err != nil {
+		return nil, err
 	}
 	var out []netip.Prefix
 	for _, p := range x.AllowedIPs {
@@ -263,6 +279,30 @@ func bothAddresses(x, y *Endpoint) ([]netip.Prefix, error) {
 		return a.Bits() - b.Bits()
 	})
 	return slices.Compact(out), nil
+}
+
+// decide finds the endpoints that decide about requests in the piece.
+func (p *piece) decide(left, right []side) error {
+	for _, all := range [][]side{left, right} {
+		for i := range all {
+			if err := p.work.connection(p.binaries, all[i].n.Binaries, &p.ep, all[i].ep); err != nil {
+				return err
+			}
+		}
+	}
+	p.ruleA, p.ruleB = p.deciding(p.a, left), p.deciding(p.b, right)
+	return nil
+}
+
+// connection is spend for finding out whether two endpoints have connections in common.
+func (w *work) connection(m, n []match.Path, x, y *Endpoint) error {
+	if err := w.pairs(len(x.Ports), len(y.Ports)); err != nil || !shared(x.Ports, y.Ports) {
+		return err
+	}
+	if err := w.spend(1); err != nil {
+		return err
+	}
+	return w.paths(m, n)
 }
 
 // deciding returns the endpoint of a policy with the most specific path that covers
@@ -305,6 +345,9 @@ func checkOrder(pieces []piece) error {
 	for i := range pieces {
 		for j := range pieces[:i] {
 			p, q := &pieces[i], &pieces[j]
+			if err := p.work.connection(p.binaries, q.binaries, &p.ep, &q.ep); err != nil {
+				return err
+			}
 			if !p.meets(q) {
 				continue
 			}

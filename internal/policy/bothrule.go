@@ -100,6 +100,9 @@ func (p *piece) deny(one *Endpoint, replaced bool) error {
 		if len(deny) > 0 && (e.Protocol != p.ep.Protocol || e.Enforcement != p.ep.Enforcement) && (replaced || one != e) {
 			return cannot("deny rules for %s are of another protocol or enforcement than what decides", p.ep.Host)
 		}
+		if err := p.work.pairs(64, len(deny)); err != nil {
+			return err
+		}
 		for _, r := range deny {
 			if text := r.text(); !seen[text] {
 				seen[text] = true
@@ -145,25 +148,29 @@ func (p *piece) cross(x, y *Endpoint) error {
 	return p.keepsReading(x, y)
 }
 
-// maxPairs bounds the pairs of rules of two endpoints.
-const maxPairs = 1 << 20
-
 // allow adds what a rule of each list allows.
 func (p *piece) allow(left, right []Rule) error {
-	if len(left)*len(right) > maxPairs {
-		return cannot("more than %d pairs of rules for %s", maxPairs, p.ep.Host)
-	}
 	seen := map[string]bool{}
 	for _, a := range left {
 		for _, b := range right {
+			if err := p.work.ofRules(&a, &b); err != nil {
+				return err
+			}
 			r, some, err := bothRules(a, b)
 			if err != nil {
 				return cannot("rules for %s: %v", p.ep.Host, err)
 			}
-			if !some || seen[r.text()] {
+			if !some {
 				continue
 			}
-			seen[r.text()] = true
+			if err := p.work.spend(64); err != nil { // it is written as text
+				return err
+			}
+			text := r.text()
+			if seen[text] {
+				continue
+			}
+			seen[text] = true
 			if p.ep.Rules = append(p.ep.Rules, r); len(p.ep.Rules) > maxEndpoints {
 				return cannot("more than %d rules for %s together", maxEndpoints, p.ep.Host)
 			}
@@ -201,6 +208,9 @@ func (p *piece) persisted(x, y *Endpoint) error {
 	p.ep.RegisteredQueries = x.RegisteredQueries && y.RegisteredQueries
 	if !p.ep.RegisteredQueries {
 		return nil
+	}
+	if err := p.work.pairs(len(x.PersistedQueries), len(y.PersistedQueries)); err != nil {
+		return err
 	}
 	for _, q := range x.PersistedQueries {
 		i := slices.IndexFunc(y.PersistedQueries, func(o PersistedQuery) bool { return o.ID == q.ID })
