@@ -110,6 +110,23 @@ func TestEgressDevRegistries(t *testing.T) {
 				t.Errorf("the receipt does not list the grant of %s: %s", at, receipt)
 			}
 
+			// As the policy of a cell it has the same pins, which the signed log keeps. Each
+			// cell is a new one: the others have the package already.
+			l.inside(0, "init", "kept", "--from", "work", "--policy", "dev")
+			l.inside(0, "recover")
+			said = l.inside(0, append(run, "kept", "--", "sh", "-c", c.script)...)
+			if !strings.Contains(said, payload) {
+				t.Errorf("no package came under the cell's policy: %s", said)
+			}
+			if receipt := l.inside(0, "receipt", "show", "--cell", "kept", "--format", "json"); !strings.Contains(receipt, `"`+at+`=127.0.0.1"`) {
+				t.Errorf("the receipt does not list the grant of %s: %s", at, receipt)
+			}
+			l.inside(0, "init", "file", "--from", "work", "--policy", "dev")
+			l.inside(0, "policy", "apply", "file", "dev.yaml") // a file takes them away
+			if said = l.inside(1, append(run, "file", "--", "sh", "-c", c.script+" || exit 1")...); !strings.Contains(said, "denied ("+at) {
+				t.Errorf("nothing was denied under a file: %s", said)
+			}
+
 			// The preset allows reading.
 			put := "import urllib.request as r; r.urlopen(r.Request('https://" + at + "/x', method='PUT', data=b'x'))"
 			said = l.inside(1, append(run, "--policy", "dev", "box", "--", "/usr/bin/python3", "-c", put)...)

@@ -62,6 +62,9 @@ type Caller struct {
 	// MayUse reports whether the caller may use a line of the credentials file, by its
 	// name. nil is of all.
 	MayUse func(credential string) bool
+	// CommandLine is the operator's command line on the home itself. The addresses of
+	// registries that it gives with a policy hold for its own runs in the cell.
+	CommandLine bool
 	// FileSources refuses lines of the credentials file that read a variable or run a
 	// command: those would be the daemon's.
 	FileSources bool

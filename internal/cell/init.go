@@ -132,6 +132,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		if c.Policy, err = e.keepPolicy(p); err != nil {
 			return c, api.Failf(api.CodePolicy, err, "keep the policy")
 		}
+		c.Pins = e.keptPins(*req.Policy)
 	}
 	c.Rules = store.Rules{NoDefaults: req.NoDefaultExcludes, Extra: req.Exclude}
 	if c.SourceKind == "dir" {

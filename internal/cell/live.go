@@ -34,6 +34,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
+	req.RunOptions = e.pinned(c, req.RunOptions)
 	if err := checkWarm(req.Warm, cmp.Or(req.Runtime, c.Runtime)); err != nil {
 		return nil, err
 	}

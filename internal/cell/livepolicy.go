@@ -115,6 +115,7 @@ type candidate struct {
 	policy *policy.Policy // narrowed by the flags of the start
 	hash   string         // of policy
 	kept   string         // of the policy before it was narrowed, for the cell's next runs
+	pins   []string       // that come with it, for the operator's next runs
 }
 
 // candidate reads a policy, and refuses changes that are not possible while a cell
@@ -124,6 +125,7 @@ func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err er
 	if err != nil {
 		return c, err
 	}
+	c.pins = f.Resolve
 	start.Policy = &f
 	if c.policy, err = r.e.policyOf(r.cell, start); err != nil {
 		return c, err
@@ -174,7 +176,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	defer home.Unlock()
 	r.e.Evidence.ForgetKey()
 	cell := r.cell
-	cell.Policy = c.kept
+	cell.Policy, cell.Pins = c.kept, c.pins
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
@@ -195,7 +197,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r.cell.Policy, r.rec = c.kept, rec
+	r.cell.Policy, r.cell.Pins, r.rec = c.kept, c.pins, rec
 	if fell {
 		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))
 	}

@@ -105,6 +105,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 		return nil, err
 	}
 	if _, ok := e.Supervisor(c); ok {
+		f.Resolve = e.keptPins(f)
 		return e.applyLive(ctx, c, f, *cmp.Or(grant, &api.NetworkRequest{}))
 	}
 	if grant != nil && len(grant.Credentials) > 0 {
@@ -126,6 +127,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if s.cell.Policy, err = e.keepPolicy(p); err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
+	s.cell.Pins = e.keptPins(f)
 	err = e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(s.cell); err != nil {
 			return err

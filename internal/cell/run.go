@@ -55,6 +55,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 		return nil, err
 	}
 	defer s.release()
+	req.RunOptions = e.pinned(s.cell, req.RunOptions)
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command
 	if err == nil && ready.Err() != nil {
@@ -106,6 +107,7 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 	if err != nil {
 		return nil, err
 	}
+	req.RunOptions = e.pinned(c, req.RunOptions)
 	var head store.Checkpoint
 	err = e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)

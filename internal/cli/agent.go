@@ -205,7 +205,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 		return err
 	}
 	r.plan, r.options, r.dirs = p.Plan, p.Options, p.PathDirs
-	r.options.Network.Resolve = withPins(r.options.Network.Resolve, p.Pins)
+	r.options.Network.Resolve = cell.WithPins(r.options.Network.Resolve, p.Pins)
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (s *session) caller() caller.Caller {
 	dir, _ := os.Getwd() // without it, no relative path exists
 	home, _ := os.UserHomeDir()
 	return caller.Caller{
-		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(),
+		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(), CommandLine: true,
 		Git: s.gitUser, Progress: s.reportProgress,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -20,19 +19,6 @@ import (
 
 // maxEnvFile bounds what is read as an environment file.
 const maxEnvFile = 1 << 20
-
-// withPins adds the pins of a preset for hosts that no flag pins.
-func withPins(flags, pins []string) []string {
-	out := slices.Clone(flags)
-	for _, pin := range pins {
-		from, _, _ := strings.Cut(pin, "=")
-		host, _, _ := strings.Cut(from, ":")
-		if !slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, from+"=") || strings.HasPrefix(f, host+"=") }) {
-			out = append(out, pin)
-		}
-	}
-	return out
-}
 
 // credentialsFile returns the path of the operator's sources of credentials, for
 // credentials without a --credential flag.

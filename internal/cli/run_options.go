@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -68,7 +69,7 @@ func (o *optionFlags) resolve(cmd *cobra.Command, s *session) (api.RunOptions, e
 		if out.Policy, err = s.readPolicy(verb(cmd), o.policy); err != nil {
 			return out, err
 		}
-		out.Network.Resolve = withPins(o.Network.Resolve, out.Policy.Resolve)
+		out.Network.Resolve = cell.WithPins(o.Network.Resolve, out.Policy.Resolve)
 	}
 	if o.ca != "" {
 		if out.Network.CA, err = readCA(cmd, o.ca); err != nil {

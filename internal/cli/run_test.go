@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -301,7 +302,7 @@ func TestPinsOfPresets(t *testing.T) {
 		if flag != "" {
 			flags = append(flags, flag)
 		}
-		if got := withPins(flags, pins); len(got) != want || flag != "" && got[0] != flag {
+		if got := cell.WithPins(flags, pins); len(got) != want || flag != "" && got[0] != flag {
 			t.Errorf("%q: %v", flag, got)
 		}
 	}

@@ -56,7 +56,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	}
 	record := cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
-		Cache: c.Cache, Prefix: c.Prefix, Paused: c.Paused,
+		Pins: c.Pins, Cache: c.Cache, Prefix: c.Prefix, Paused: c.Paused,
 	}
 	settings, err := tx.Settings(c.ID)
 	if err != nil {
@@ -105,6 +105,7 @@ type cellRecord struct {
 	Kept       []string        `json:"kept,omitempty"`
 	Applied    string          `json:"applied"`
 	Policy     string          `json:"policy,omitempty"`
+	Pins       []string        `json:"pins,omitempty"`
 	Cache      string          `json:"cache,omitempty"`
 	Prefix     string          `json:"prefix,omitempty"`
 	Settings   *store.Settings `json:"settings,omitempty"`
