@@ -65,7 +65,8 @@ func WriteBundle(w io.Writer, b Bundle) error {
 	return nil
 }
 
-// ParseBundle reads a bundle strictly and verifies nothing.
+// ParseBundle reads a bundle strictly and verifies nothing. It may be in a page of
+// [WritePage].
 func ParseBundle(r io.Reader) (Bundle, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxBundle+1))
 	if err != nil {
@@ -73,6 +74,9 @@ func ParseBundle(r io.Reader) (Bundle, error) {
 	}
 	if len(data) > MaxBundle {
 		return Bundle{}, malformed("bundle: larger than %d bytes", MaxBundle)
+	}
+	if data, err = bundleOf(data); err != nil {
+		return Bundle{}, err
 	}
 	var doc bundleDocument
 	if err := decodeStrict(data, &doc, nothingOpaque); err != nil {

@@ -113,6 +113,16 @@ type ReceiptVerifyResult struct {
 	Bound    []BoundHash      `json:"bound"`
 	KeyID    string           `json:"key_id"`
 	Notes    []string         `json:"notes"` // what holds and should be known
+	// Words says what a bundle is about, if its signature holds.
+	Words *ReceiptWords `json:"words,omitempty"`
+}
+
+// ReceiptWords is a receipt in four lines for people.
+type ReceiptWords struct {
+	Ran     string `json:"ran"`     // what ran, and how it ended
+	From    string `json:"from"`    // the state that it began with, and what it left
+	Decided string `json:"decided"` // what was decided, and by whom
+	Why     string `json:"why"`     // the reason that was given
 }
 
 // ReceiptProblem is one thing that does not hold.

@@ -17,6 +17,8 @@ func newReceipt(s *session) *cobra.Command {
 }
 
 type receiptShowOptions struct {
+	bundle string
+	key    string
 	cell   string
 	latest bool
 	format string
@@ -29,10 +31,14 @@ func newReceiptShow(s *session) *cobra.Command {
 		Short: "Show a receipt and the present decision about its run",
 		Long: `Show a receipt and the present decision about its run. It is the receipt that is
 named, or the newest one of a cell. Without either, the cell is that of the working
-directory.`,
+directory. A removed cell is found by the name that it had.
+
+--bundle shows the receipt in a bundle or in a page of receipt export, from anywhere. The
+first line says whether a trusted key signed it.`,
 		Example: `  forkcell receipt show
   forkcell receipt show rcpt_01J
-  forkcell receipt show --cell demo --latest --format md`,
+  forkcell receipt show --cell demo --latest --format md
+  forkcell receipt show --bundle evidence.html --key signer.pem`,
 		Args:              positional("[RECEIPT]"),
 		ValidArgsFunction: s.completeReceipt,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,6 +48,15 @@ directory.`,
 			}
 			if err := oneOf(cmd, "format", o.format, "md", "json", "dsse"); err != nil {
 				return err
+			}
+			if o.bundle != "" && (len(args) == 1 || o.cell != "") {
+				return usageError("forkcell receipt show --bundle FILE", "%s: name one receipt, a cell, or a bundle", verb(cmd))
+			}
+			if o.key != "" && o.bundle == "" {
+				return usageError("leave it out", "%s: --key is for --bundle", verb(cmd))
+			}
+			if o.bundle != "" {
+				return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return showBundle(ctx, s, e, o) })
 			}
 			if len(args) == 1 && o.cell != "" {
 				return usageError("forkcell receipt show RECEIPT, or --cell CELL --latest", "%s: name one receipt, or a cell", verb(cmd))
@@ -58,6 +73,8 @@ directory.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.bundle, "bundle", "", "the receipt in the bundle or page in this `FILE`")
+	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB` (for --bundle)")
 	f.StringVar(&o.cell, "cell", "", "the receipt of this `CELL`")
 	f.BoolVar(&o.latest, "latest", false, "the cell's newest (--cell means that anyway)")
 	f.StringVar(&o.format, "format", "md", "print as `md|json|dsse`; dsse is the signed envelope as stored")
@@ -69,6 +86,11 @@ func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string,
 	if err != nil {
 		return err
 	}
+	return printReceipt(s, doc, o)
+}
+
+// printReceipt prints a receipt in a format.
+func printReceipt(s *session, doc *api.ReceiptDoc, o receiptShowOptions) error {
 	body := []byte(quote.Text(string(doc.Markdown)))
 	switch o.format {
 	case "json":
@@ -76,7 +98,8 @@ func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string,
 	case "dsse":
 		body = document.EscapeInvisible(doc.Envelope) // it has none, unless a daemon lies
 	}
-	if _, err := s.out.Write(body); err != nil {
+	_, err := s.out.Write(body)
+	if err != nil {
 		return err
 	}
 	if o.format != "dsse" && (len(body) == 0 || body[len(body)-1] != '\n') {
@@ -123,9 +146,13 @@ func runReceiptList(ctx context.Context, s *session, e receiptReader, name strin
 func newReceiptExport(s *session) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:               "export RECEIPT -o FILE",
-		Short:             "Write a bundle that can be verified elsewhere",
-		Example:           "  forkcell receipt export rcpt_01J -o evidence.json",
+		Use:   "export RECEIPT -o FILE",
+		Short: "Write a bundle that can be verified elsewhere",
+		Long: `Write a bundle that can be verified elsewhere, without a network. If the FILE is called
+.html, it is a page that can be read in any browser, with the bundle in it: receipt verify
+--bundle takes both.`,
+		Example: `  forkcell receipt export rcpt_01J -o evidence.json
+  forkcell receipt export rcpt_01J -o evidence.html`,
 		Args:              positional("RECEIPT"),
 		ValidArgsFunction: s.completeReceipt,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 
@@ -16,6 +19,7 @@ type receiptVerifyOptions struct {
 	all     bool
 	bundle  string
 	key     string
+	verbose bool
 }
 
 func newReceiptVerify(s *session) *cobra.Command {
@@ -27,7 +31,9 @@ func newReceiptVerify(s *session) *cobra.Command {
 listed and the exit code is 4.
 
 A bundle needs a trusted key: the home's own, one given with --key, or one trusted by
-key trust. The key inside a bundle is never enough.`,
+key trust. The key inside a bundle is never enough. If one signed it, the first four lines
+say what ran, from what, who decided, and why. The FILE may be a page of receipt export.
+The evidence of a removed cell is found by the name that it had.`,
 		Example: `  forkcell receipt verify --all
   forkcell receipt verify --bundle evidence.json --key signer.pem`,
 		Args:              positional("[RECEIPT]"),
@@ -45,6 +51,7 @@ key trust. The key inside a bundle is never enough.`,
 	f.StringVar(&o.cell, "cell", "", "every receipt of this `CELL`")
 	f.BoolVar(&o.all, "all", false, "every receipt of the home")
 	f.StringVar(&o.bundle, "bundle", "", "the bundle in this `FILE`")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "with --all and --cell, one line for each bound hash")
 	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB`")
 	return cmd
 }
@@ -75,10 +82,13 @@ func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o rece
 	if !s.json {
 		err = shown(err)
 	}
-	return joinErrors(err, s.emit(res, func(p *page) { printReceiptVerify(p, res) }))
+	return joinErrors(err, s.emit(res, func(p *page) { printReceiptVerify(p, res, o) }))
 }
 
-func printReceiptVerify(p *page, r *api.ReceiptVerifyResult) {
+func printReceiptVerify(p *page, r *api.ReceiptVerifyResult, o receiptVerifyOptions) {
+	if w := r.Words; w != nil {
+		p.pairs("what ran", w.Ran, "from what", w.From, "decided", w.Decided, "why", w.Why)
+	}
 	word := "ok"
 	if !r.OK {
 		word = "mismatch"
@@ -90,6 +100,12 @@ func printReceiptVerify(p *page, r *api.ReceiptVerifyResult) {
 	for _, n := range r.Notes {
 		p.printf("  %s\n", quote.Line(n))
 	}
+	if (o.all || o.cell != "") && !o.verbose {
+		if text := boundSummary(r.Bound); text != "" {
+			p.printf("  bound hashes: %s\n", text)
+		}
+		return
+	}
 	if len(r.Bound) > 0 {
 		rows := [][]string{}
 		for _, b := range r.Bound {
@@ -97,6 +113,19 @@ func printReceiptVerify(p *page, r *api.ReceiptVerifyResult) {
 		}
 		p.table(rows)
 	}
+}
+
+// boundSummary counts bound hashes by what became of them.
+func boundSummary(bound []api.BoundHash) string {
+	counts := map[string]int64{}
+	for _, b := range bound {
+		counts[b.Status]++
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, number(counts[status])+" "+status)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func keyNote(id string) string {

@@ -119,6 +119,8 @@ func (l *Log) VerifyBundle(bundle io.Reader, given ...ed25519.PublicKey) (*api.R
 func bundleResult(report receipt.BundleReport) (*api.ReceiptVerifyResult, error) {
 	res := newResult()
 	res.Checked, res.OK, res.KeyID = 1, true, report.TrustedKey
+	words := api.ReceiptWords(receipt.InWords(report.Run, report.Decisions))
+	res.Words = &words
 	for _, c := range report.Checks {
 		res.Bound = append(res.Bound, api.BoundHash{What: c.Name, SHA256: c.SHA256, Status: string(c.State)})
 		if c.State == receipt.Mismatch {

@@ -34,7 +34,7 @@ func (h *History) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 	}
 	cellID := ""
 	if q.Cell != "" {
-		c, err := h.FindCell(q.Cell)
+		c, err := h.FindRecorded(q.Cell)
 		if err != nil {
 			return nil, err
 		}

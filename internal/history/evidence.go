@@ -26,7 +26,7 @@ func (h *History) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo
 		}
 		return h.Evidence.Receipts("")
 	}
-	c, err := h.FindCell(cell)
+	c, err := h.FindRecorded(cell)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (h *History) findReceipt(tx *store.Tx, id, cell string) (store.Run, error) 
 func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 	cellID := ""
 	if cell != "" {
-		c, err := tx.Cell(cell)
+		c, err := tx.RecordedCell(cell)
 		if err != nil {
 			return store.Run{}, home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
 		}
@@ -105,10 +105,7 @@ func (h *History) ReceiptExport(ctx context.Context, id, output string) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(data)), transfer.WriteOutput(abs, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return transfer.WriteBundle(abs, data)
 }
 
 // Bundle returns a self-contained bundle of a receipt.
@@ -160,7 +157,7 @@ func (h *History) verifyScope(id, cell string, all bool) (of evidence.Scope, err
 	}
 	err = h.Store.View(func(tx *store.Tx) error {
 		if cell != "" {
-			c, err := tx.Cell(cell)
+			c, err := tx.RecordedCell(cell)
 			of.Cell = c.ID
 			if err != nil {
 				return home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
@@ -254,7 +251,7 @@ func (h *History) Decisions(_ context.Context, cell, run string) ([]api.Decision
 	cellID, runID := "", ""
 	err := h.View(func(tx *store.Tx) error {
 		if cell != "" {
-			c, err := tx.Cell(cell)
+			c, err := tx.RecordedCell(cell)
 			if err != nil {
 				return home.IDError("cell", cell, err, "`forkcell ls` shows the cells")
 			}

@@ -32,12 +32,21 @@ func CheckName(what, name string) error {
 
 // FindCell looks a cell up by name.
 func (h *Home) FindCell(name string) (store.Cell, error) {
+	return h.findCell(name, (*store.Tx).Cell)
+}
+
+// FindRecorded looks a cell up by name for its evidence, which stays after it was removed.
+func (h *Home) FindRecorded(name string) (store.Cell, error) {
+	return h.findCell(name, (*store.Tx).RecordedCell)
+}
+
+func (h *Home) findCell(name string, find func(*store.Tx, string) (store.Cell, error)) (store.Cell, error) {
 	if err := CheckName("cell", name); err != nil {
 		return store.Cell{}, err
 	}
 	var c store.Cell
 	err := h.View(func(tx *store.Tx) (err error) {
-		c, err = tx.Cell(name)
+		c, err = find(tx, name)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {

@@ -104,11 +104,7 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	err = transfer.WriteOutput(at, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-	return int64(len(data)), err
+	return transfer.WriteBundle(at, data)
 }
 
 // ReceiptVerify has the daemon check its log.

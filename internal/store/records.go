@@ -189,6 +189,16 @@ func (tx *Tx) Cell(name string) (Cell, error) {
 	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE name=?", name)
 }
 
+// RecordedCell finds a cell by name or, if there is none now, the newest removed one that
+// had the name last.
+func (tx *Tx) RecordedCell(name string) (Cell, error) {
+	c, err := tx.Cell(name)
+	if !errors.Is(err, ErrNotFound) {
+		return c, err
+	}
+	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE name IS NULL AND json_extract(doc,'$.last_name')=? ORDER BY id DESC LIMIT 1", name)
+}
+
 // CellByID finds a cell, also a removed one.
 func (tx *Tx) CellByID(id string) (Cell, error) {
 	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE id=?", id)

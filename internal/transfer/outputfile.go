@@ -1,15 +1,18 @@
 package transfer
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // outputFile is a file that a command was asked to write. It appears whole or not
@@ -18,6 +21,26 @@ type outputFile struct {
 	*os.File
 	path string
 	temp string
+}
+
+// WriteBundle writes a bundle to a file that a command was asked to write, and returns its
+// size. One that is called .html is a page for people with the bundle in it.
+func WriteBundle(path string, data []byte) (size int64, err error) {
+	if strings.HasSuffix(path, ".html") {
+		b, err := receipt.ParseBundle(bytes.NewReader(data))
+		if err != nil {
+			return 0, err
+		}
+		var page bytes.Buffer
+		if err := receipt.WritePage(&page, b); err != nil {
+			return 0, err
+		}
+		data = page.Bytes()
+	}
+	return int64(len(data)), WriteOutput(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 // WriteOutput writes a file that a command was asked to write, whole or not at all. It
