@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/answer"
 	"github.com/forkcell/forkcell/internal/api"
@@ -32,8 +34,28 @@ type Error struct {
 // shownDetails is how many details the text of an error has.
 const shownDetails = 5
 
-// Error returns what failed, with the first details and the hint.
-func (e *Error) Error() string {
+// Error returns what failed, with the first details and the hint, as one line in which all
+// is visible: the text is the daemon's, and programs print it. The fields have it as it
+// came.
+func (e *Error) Error() string { return visible(e.text()) }
+
+// visible escapes what cannot be seen in a text.
+func visible(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}
+
+func (e *Error) text() string {
 	text := e.Message
 	if more := len(e.Details) - shownDetails; more > 0 {
 		text += fmt.Sprintf(": %s; and %d more", strings.Join(e.Details[:shownDetails], "; "), more)

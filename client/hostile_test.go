@@ -108,3 +108,19 @@ func wantArgs(t *testing.T, dir string, failed error) {
 		t.Errorf("%q", args)
 	}
 }
+
+// TestErrorsAreVisible: the text of an error is one line that does not draw: programs print
+// it. Its fields are as they came.
+func TestErrorsAreVisible(t *testing.T) {
+	t.Parallel()
+	const evil = `a\u001b]52;c;eA==\u0007\nb\u202ec\u009b31m`
+	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"code":"usage","detail":"`+evil+`","hint":"`+evil+`","details":["`+evil+`"]}`)
+	})
+	_, err := c.Cells.Named("x").Status(t.Context())
+	const shown = `a\x1b]52;c;eA==\a\nb\u202ec\u009b31m`
+	if want := shown + ": " + shown + " (" + shown + ")"; err == nil || err.Error() != want {
+		t.Errorf("%q\nwant %q", err, want)
+	}
+}

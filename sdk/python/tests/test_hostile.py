@@ -131,3 +131,13 @@ def test_a_flood_of_events(part: bytes) -> None:
     with against(flood) as url, Forkcell(url, token="t") as fc, refused():
         for _ in fc.events.follow():
             pass
+
+
+def test_the_text_of_an_error_does_not_draw() -> None:
+    evil = "a\x1b]52;c;eA==\x07\nb\u202ec\x9b31m"
+    problem = {"code": "usage", "detail": evil, "hint": evil, "details": [evil]}
+    with against(document(problem, 400)) as url, Forkcell(url, token="t") as fc:
+        with pytest.raises(ForkcellError) as e:
+            fc.version()
+    assert str(e.value).isprintable()
+    assert e.value.message == evil

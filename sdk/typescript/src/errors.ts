@@ -24,7 +24,7 @@ export class ForkcellError extends Error {
   readonly requestId: string;
 
   constructor(code: string, parts: ErrorParts = {}) {
-    super(textOf(parts, code), { cause: parts.cause });
+    super(visible(textOf(parts, code)), { cause: parts.cause });
     this.name = "ForkcellError";
     this.code = code;
     this.status = parts.status ?? 0;
@@ -56,6 +56,11 @@ export class ForkcellError extends Error {
 /** Reports whether a value is a code: programs compare it, and print it. */
 export function isCode(value: unknown): value is string {
   return typeof value === "string" && grammars.name.test(value);
+}
+
+/** Returns one line in which all is visible: the text is the daemon's, and an uncaught error prints it. */
+function visible(text: string): string {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 }
 
 // How many details the text of an error has.

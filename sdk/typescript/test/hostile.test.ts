@@ -94,3 +94,10 @@ test("redirections, long answers and endless lists are refused", async () => {
     await fc.close();
   });
 });
+
+test("the text of an error does not draw", () => {
+  const evil = "a\u001b]52;c;eA==\u0007\nb\u202ec\u009b31m";
+  const error = ForkcellError.fromProblem(400, { code: "usage", detail: evil, hint: evil, details: [evil] });
+  assert.doesNotMatch(error.message, /[\p{C}\p{Zl}\p{Zp}]/u);
+  assert.equal(error.hint, evil);
+});

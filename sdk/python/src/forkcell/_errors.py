@@ -37,6 +37,10 @@ class ForkcellError(Exception):
         self.request_id = request_id
 
     def __str__(self) -> str:
+        """Return one line in which all is visible: the text is the daemon's, and a traceback prints it."""
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in self._text())
+
+    def _text(self) -> str:
         text = self.message or self.code
         if self.details:
             more = len(self.details) - SHOWN
