@@ -45,7 +45,7 @@ var fields = sync.OnceValue(func() map[string]string {
 		id: `apply_id cell_id checkpoint_after checkpoint_before checkpoint_id decision_id exec_id head_checkpoint_id
 		began_checkpoint_id left_checkpoint_id judge_receipt_id publish_id race_id receipt_id run_id run_ids
 		source_run_id applied head head_after head_before last_receipt last_run parent pending_runs
-		pending_states checkpoints origins runs upload`,
+		pending_states checkpoints origins runs skipped upload`,
 		word: `root root_after root_before meta_root policy_hash policy_hash_before effective_policy_hash
 		injection_policy_sha256 sha256 new_digest old_digest key_id trusted previous algorithm layers
 		contains commit base_commit signed token api instance truncated`,

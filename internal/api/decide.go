@@ -78,6 +78,8 @@ type AcceptResult struct {
 	// Before is the decision that this one takes the place of: rejected or restored,
 	// of a run whose work was brought back since.
 	Before string `json:"decision_before,omitempty"`
+	// Skipped are newer undecided runs that failed and changed nothing.
+	Skipped []string `json:"skipped,omitempty"`
 	// Whole are paths that both accepted work and work that was left out changed, and which
 	// were accepted as they are.
 	Whole   []PathNote   `json:"whole,omitempty"`
@@ -181,8 +183,8 @@ type DiffResult struct {
 	// Earlier are undecided, too, and the states have their changes already: the list does not
 	// show them.
 	Earlier []EarlierWork `json:"earlier,omitempty"`
-	// Unapplied is how many changes were accepted before, and are not applied yet. An apply
-	// writes them as well.
+	// Unapplied is how many other changes the accepted state has that are not in the
+	// directory. An apply writes them as well.
 	Unapplied int `json:"unapplied,omitempty"`
 }
 

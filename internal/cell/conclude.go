@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -18,6 +19,9 @@ func (r *run) decide(ctx context.Context, p proof) error {
 	begin := time.Now()
 	defer func() { r.timings.DecideUS += since(begin) }()
 	r.rec.Decision = r.automatic()
+	if err := r.waitForEarlier(); err != nil {
+		return err
+	}
 	head := r.after
 	if r.rec.Decision == restored {
 		head = r.before
@@ -69,6 +73,23 @@ func (r *run) automatic() string {
 		return accepted
 	}
 	return pending
+}
+
+// waitForEarlier leaves a run pending that would be accepted by a flag, if undecided work
+// before it would be accepted with it: nobody was shown that.
+func (r *run) waitForEarlier() error {
+	if r.rec.Decision != accepted {
+		return nil
+	}
+	return r.e.Store.View(func(tx *store.Tx) error {
+		_, work, err := home.UndecidedWork(tx, r.cell, r.before.ID)
+		if err != nil || len(work) == 0 {
+			return err
+		}
+		r.rec.Decision = pending
+		r.notes = append(r.notes, "it was not accepted: the state has earlier undecided work, which `forkcell diff "+r.cell.Name+"` shows and `forkcell accept "+r.cell.Name+"` accepts with it")
+		return nil
+	})
 }
 
 func (r *run) record(tx *store.Tx, p proof) error {

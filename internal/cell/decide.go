@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -110,6 +111,9 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	if err != nil {
 		return nil, err
 	}
+	if res.Skipped, err = s.skipped(r); err != nil {
+		return nil, err
+	}
 	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: slices.Clone(req.Except)}
 	for _, p := range req.ExceptPaths {
 		d.Except = append(d.Except, "/"+p)
@@ -123,6 +127,20 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 		return nil, err
 	}
 	return res, nil
+}
+
+// skipped lists the undecided runs after a run that failed and changed nothing.
+func (s *session) skipped(chosen store.Run) (ids []string, err error) {
+	err = s.e.Store.View(func(tx *store.Tx) error {
+		runs, err := home.Contained(tx, s.cell, s.head.ID)
+		for _, r := range slices.Backward(runs) {
+			if r.Ord > chosen.Ord && r.Before == r.After && r.Failed() && home.UndecidedIn(s.cell, r) {
+				ids = append(ids, r.ID)
+			}
+		}
+		return err
+	})
+	return ids, err
 }
 
 // acceptWhole accepts a run, and the undecided work before it.
@@ -154,6 +172,9 @@ func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req 
 		res.Decision = partial
 	}
 	err = s.moveHead(ctx, made.head, func(tx *store.Tx) error {
+		if err := s.recordRefreshed(tx, made); err != nil {
+			return err
+		}
 		for _, m := range made.parts {
 			if err := s.decidePart(tx, r, m, d, res); err != nil {
 				return err
@@ -177,6 +198,21 @@ func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req 
 	}
 	res.CheckpointID, res.Root = made.head.ID, made.head.Root()
 	return err
+}
+
+// recordRefreshed records the state with what refreshes brought in.
+func (s *session) recordRefreshed(tx *store.Tx, c *composed) error {
+	if c.refreshed == nil {
+		return nil
+	}
+	if err := tx.PutCheckpoint(*c.refreshed); err != nil {
+		return err
+	}
+	state, err := evidence.StateDetail(c.source)
+	if err != nil {
+		return err
+	}
+	return s.e.Evidence.Change(tx, s.cell, *c.refreshed, receipt.OpRefresh, map[string]string{"state": state})
 }
 
 // decidePart records a state with the accepted part of a run, and the decision about it.

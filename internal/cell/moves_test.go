@@ -23,6 +23,9 @@ func (h *story) run(a *actor) {
 	if h.rng.IntN(4) == 0 {
 		code = 1
 	}
+	head := h.status(a).Head
+	shown, err := h.e.Diff(h.ctx, api.DiffRequest{Cell: a.name, From: head, To: head})
+	h.ok(err)
 	req.Args = []string{"sh", "-c", script + "exit " + strconv.Itoa(code)}
 	var errs strings.Builder
 	res, err := h.e.Run(h.ctx, req, cell.Stdio{Err: &errs})
@@ -31,7 +34,7 @@ func (h *story) run(a *actor) {
 	switch {
 	case code != 0 && req.RestoreOnFail:
 		want = "restored"
-	case code == 0 && req.AcceptOnSuccess:
+	case code == 0 && req.AcceptOnSuccess && len(shown.Earlier) == 0:
 		want = "accepted"
 	}
 	h.say("%s exit %d %s:\n%s", a.name, code, want, script)

@@ -109,13 +109,17 @@ type madePart struct {
 type composed struct {
 	parts []madePart
 	head  store.Checkpoint
+	// refreshed, if set, is the state before the parts, with the changes of a state of the
+	// source.
+	refreshed *store.Checkpoint
+	source    store.Checkpoint
 	// whole are the paths that were changed by work that is left out and by work that is
 	// accepted, and which stay as they are.
 	whole []string
 }
 
-// part makes states that have only the selected part of the work. What a refresh brought in
-// between stays.
+// part makes states that have only the selected part of the work, on top of what a refresh
+// brought in meanwhile.
 func (s *session) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*composed, error) {
 	pick, err := s.picked(ctx, p.before, req)
 	if err != nil {
@@ -126,36 +130,76 @@ func (s *session) part(ctx context.Context, p *proposal, req api.AcceptRequest) 
 		return nil, err
 	}
 	c := &composed{head: p.before, whole: by.separate()}
-	selects := func(name string, dir bool) bool {
-		return !by.left[name] && (by.source[name] && !by.kept[name] || pick(name, dir))
+	if err := s.withSource(ctx, c, by); err != nil {
+		return nil, err
 	}
 	found := false
+	own := map[string]bool{}
 	for _, w := range p.work {
-		if p.left[w.ID] || w.Run == nil {
+		if p.left[w.ID] {
 			continue
 		}
-		made, some, err := s.partOf(ctx, c.head, w, selects)
+		maps.Copy(own, by.work[w.ID])
+		if w.Run == nil {
+			continue
+		}
+		if w.After().ID == s.head.ID {
+			maps.Copy(own, by.both)
+		}
+		above := parents(own)
+		made, some, err := s.partOf(ctx, c.head, w, func(name string, dir bool) bool {
+			return (own[name] || above[name]) && !by.left[name] && pick(name, dir)
+		})
 		if err != nil {
 			return nil, err
 		}
 		found = found || some
 		c.parts = append(c.parts, madePart{*w.Run, made, made.ID != c.head.ID})
-		c.head = made
+		c.head, own = made, map[string]bool{}
 	}
 	if !found && req.Selects() {
 		return nil, api.Refusef(api.CodeNothing, "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
 			"no change matches the patterns")
 	}
-	last := len(c.parts) - 1
-	whole := true
-	for name := range by.source {
-		whole = whole && selects(name, false)
-	}
-	if whole && last >= 0 && c.parts[last].added {
-		c.parts[last].state.Source = by.merged
-		c.head = c.parts[last].state
-	}
 	return c, nil
+}
+
+// parents returns the directories that paths are in.
+func parents(paths map[string]bool) map[string]bool {
+	above := map[string]bool{}
+	for name := range paths {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			above[dir] = true
+		}
+	}
+	return above
+}
+
+// withSource adds what refreshes brought in since the state before the work.
+func (s *session) withSource(ctx context.Context, c *composed, by *changedPaths) error {
+	if by.merged == "" {
+		return nil
+	}
+	source, err := s.state(by.merged)
+	if err != nil {
+		return err
+	}
+	above := parents(by.source)
+	edits, err := s.selected(ctx, c.head, source, func(name string, dir bool) bool { return by.source[name] || dir && above[name] }, apply.Fail)
+	if err != nil || len(edits) == 0 {
+		return err
+	}
+	sealed, err := s.e.Workspace.Compose(ctx, s.at, c.head.Layer, store.NewID("op"), edits)
+	if err != nil {
+		return fmt.Errorf("compose the refreshed state: %w", err)
+	}
+	if sealed.Unchanged {
+		return nil
+	}
+	refreshed := s.e.NewCheckpoint(s.cell, c.head.ID, kindRefresh, "", sealed)
+	refreshed.Source = source.ID
+	c.head, c.refreshed, c.source = refreshed, &refreshed, source
+	return nil
 }
 
 // partOf makes a state that adds the selected part of some work to another state. It
@@ -177,9 +221,11 @@ func (s *session) partOf(ctx context.Context, on store.Checkpoint, w home.Work, 
 
 // changedPaths are the paths that different steps of a history changed.
 type changedPaths struct {
-	left, kept map[string]bool // by work that is left out, and by other work
-	source     map[string]bool // by a refresh
-	merged     string          // the newest state of the source among them
+	left, kept map[string]bool            // by work that is left out, and by other work
+	both       map[string]bool            // by both, after separate
+	work       map[string]map[string]bool // by each piece of work
+	source     map[string]bool            // by a refresh
+	merged     string                     // the newest state of the source among them
 }
 
 // changedBy returns the paths that the steps since the state before the work changed.
@@ -192,23 +238,28 @@ func (s *session) changedBy(ctx context.Context, p *proposal) (*changedPaths, er
 	if err != nil {
 		return nil, err
 	}
-	by := &changedPaths{left: map[string]bool{}, kept: map[string]bool{}, source: map[string]bool{}}
-	side := map[string]map[string]bool{} // of the state that a step made
+	by := &changedPaths{left: map[string]bool{}, kept: map[string]bool{}, both: map[string]bool{}, work: map[string]map[string]bool{}, source: map[string]bool{}}
+	made := map[string]map[string]bool{} // by the state that a step made
 	for _, w := range p.work {
+		by.work[w.ID] = map[string]bool{}
 		for _, state := range w.States {
-			side[state.ID] = by.kept
-			if p.left[w.ID] {
-				side[state.ID] = by.left
-			}
+			made[state.ID] = by.work[w.ID]
 		}
 	}
 	for i := 0; i+1 < len(line) && line[i].ID != p.before.ID; i++ {
-		set := side[line[i].ID]
+		set := made[line[i].ID]
 		if set == nil {
 			set, by.merged = by.source, cmp.Or(by.merged, line[i].Source)
 		}
 		if err := s.addChanged(ctx, line[i+1], line[i], set); err != nil {
 			return nil, err
+		}
+	}
+	for _, w := range p.work {
+		if p.left[w.ID] {
+			maps.Copy(by.left, by.work[w.ID])
+		} else {
+			maps.Copy(by.kept, by.work[w.ID])
 		}
 	}
 	return by, nil
@@ -252,11 +303,10 @@ func (by *changedPaths) separate() (whole []string) {
 			continue
 		}
 		delete(by.left, name)
+		by.both[name] = true
 	}
-	for name := range needed {
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			delete(by.left, dir)
-		}
+	for dir := range parents(needed) {
+		delete(by.left, dir)
 	}
 	return slices.Sorted(maps.Keys(shared))
 }

@@ -76,6 +76,9 @@ func runAccept(ctx context.Context, s *session, e publisher, name string, o acce
 }
 
 func printAccept(p *page, r *api.AcceptResult) {
+	for _, id := range r.Skipped {
+		p.printf("skipped: run %s failed and changed nothing\n", id)
+	}
 	what := "run " + r.RunID
 	if r.RunID == "" {
 		what = "checkpoint " + r.CheckpointID

@@ -241,7 +241,7 @@ func (r *agentRun) start() error {
 	var started *agentsession.Started
 	err := s.engine(r.cmd.Context(), Create, func(ctx context.Context, e Engine) (err error) {
 		order := r.order()
-		order.Make = func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) { return initCell(ctx, s, e, q) }
+		order.Make = s.baseMaker(e)
 		if started, err = agentsession.Begin(ctx, e, order); err != nil {
 			return err
 		}
@@ -255,6 +255,18 @@ func (r *agentRun) start() error {
 		return err
 	}
 	return r.execute(started)
+}
+
+// baseMaker makes the cell of a directory for a session, and says what became of the
+// directory.
+func (s *session) baseMaker(e maker) agentsession.Maker {
+	return func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) {
+		res, err := initCell(ctx, s, e, q)
+		if err == nil {
+			s.notedCell(res)
+		}
+		return res, err
+	}
 }
 
 func (r *agentRun) order() agentsession.Order {

@@ -106,8 +106,7 @@ func (r *agentRun) sent(args []string) (api.SessionSettings, api.SessionOptions,
 func (r *agentRun) baseThere(ctx context.Context, e Engine) (string, error) {
 	s, dir := r.session, r.place.Root
 	if !r.opts.dryRun {
-		build := func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) { return initCell(ctx, s, e, q) }
-		return agentsession.Base(ctx, e, dir, r.opts.name, r.opts.onTop, build, s.noted)
+		return agentsession.Base(ctx, e, dir, r.opts.name, r.opts.onTop, s.baseMaker(e), s.noted)
 	}
 	name, below, err := e.CellAt(ctx, dir)
 	if err == nil && (name == "" || below != ".") {

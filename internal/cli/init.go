@@ -131,6 +131,27 @@ func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*a
 	return res, err
 }
 
+// notedCell says what became of a directory that a cell was made from on the way to
+// something else: how much was left out, and which files that look secret were kept.
+func (s *session) notedCell(res *api.InitResult) {
+	left := ""
+	if n := len(res.LeftOut); n > 0 {
+		left = ", " + count(int64(n), "path", "paths") + " left out by the secret rules"
+	}
+	s.noted("cell " + quote.Line(res.Cell) + " made from " + quote.Path(res.Source) + ": " + count(res.Files, "file", "files") + ", " + size(res.Bytes) + left)
+	const most = 10
+	kept := make([]string, 0, most)
+	for _, path := range res.KeptByGit[:min(most, len(res.KeptByGit))] {
+		kept = append(kept, quote.Path(path))
+	}
+	if n := len(res.KeptByGit) - most; n > 0 {
+		kept = append(kept, count(int64(n), "other", "others"))
+	}
+	if len(kept) > 0 {
+		s.noted("in the cell although they look secret, because git tracks them: " + strings.Join(kept, ", ") + "; init --exclude leaves them out")
+	}
+}
+
 // largeGuard watches the progress of an import, and pauses it while it asks.
 type largeGuard struct {
 	session *session

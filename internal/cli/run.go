@@ -82,7 +82,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.checkpointBefore, "checkpoint-before", false, "make a checkpoint before the run; every run does that")
 	f.StringVar(&o.checkpointName, "checkpoint-name", "", "`NAME` of the checkpoint before the run")
 	f.BoolVar(&o.restoreOnFail, "restore-on-fail", false, "restore the state before the run when the command fails")
-	f.BoolVar(&o.acceptOnSuccess, "accept-on-success", false, "accept the run when the command succeeds")
+	f.BoolVar(&o.acceptOnSuccess, "accept-on-success", false, "accept the run when the command succeeds and nothing earlier is undecided")
 	o.optionFlags.addFlags(f, optionTexts{
 		timeout: "kill the cell's processes after this time",
 		workdir: "start in `PATH`, absolute or relative to the workspace",

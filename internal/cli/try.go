@@ -124,7 +124,7 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 		s.noted(count(int64(len(res.Changed)), "change", "changes") + " of the directory brought into cell " + quote.Line(name))
 	}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeConflict {
-		return hinted(err, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
+		return hinted(err, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them; `forkcell diff "+name+"` shows what nobody has decided about, and `forkcell reject "+name+"` takes it back")
 	}
 	return err
 }
@@ -154,11 +154,7 @@ func (t *trial) make(ctx context.Context, e maker, dir string) error {
 		return err
 	}
 	t.cell = res.Cell
-	left := ""
-	if n := len(res.LeftOut); n > 0 {
-		left = ", " + count(int64(n), "path", "paths") + " left out by the secret rules"
-	}
-	t.session.noted("cell " + quote.Line(res.Cell) + " made from " + quote.Path(res.Source) + ": " + count(res.Files, "file", "files") + ", " + size(res.Bytes) + left)
+	t.session.notedCell(res)
 	return nil
 }
 
@@ -262,7 +258,7 @@ func (t *trial) show(o diffOptions) error {
 		}
 		t.shown, t.earlier = res.Runs, res.Earlier
 		if res.Unapplied > 0 {
-			t.session.noted(count(int64(res.Unapplied), "change was", "changes were") + " accepted before and not applied yet; apply writes them, too: `forkcell diff " + quote.Line(t.cell) + " --since-apply` shows all")
+			t.session.noted(count(int64(res.Unapplied), "other change of the accepted state is", "other changes of the accepted state are") + " not in the directory; apply writes them, too: `forkcell diff " + quote.Line(t.cell) + " --since-apply` shows all")
 		}
 		if err := t.showEarlier(ctx, e, o, res); err != nil {
 			return err

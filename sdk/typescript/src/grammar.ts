@@ -116,6 +116,7 @@ export const grammarOf: ReadonlyMap<string, keyof typeof grammars> = new Map([
   ["setting", "line"],
   ["sha256", "word"],
   ["signed", "word"],
+  ["skipped", "id"],
   ["source_run_id", "id"],
   ["state", "line"],
   ["status", "line"],

@@ -119,6 +119,7 @@ FIELDS = {
     "setting": "line",
     "sha256": "word",
     "signed": "word",
+    "skipped": "id",
     "source_run_id": "id",
     "state": "line",
     "status": "line",
