@@ -89,13 +89,13 @@ type AcceptResult struct {
 // ApplyRequest writes accepted changes to a directory.
 type ApplyRequest struct {
 	Cell         string   `json:"cell"`
-	To           string   `json:"to,omitempty"` // "" = the source directory
+	To           string   `json:"to,omitempty" operator:"target"` // "" = the source directory
 	DryRun       bool     `json:"dry_run,omitempty"`
 	Only         []string `json:"only,omitempty"`
 	Except       []string `json:"except,omitempty"`
 	OnConflict   string   `json:"on_conflict,omitempty"` // fail, ours, theirs
-	AllowControl []string `json:"allow_control,omitempty"`
-	AllowSetuid  bool     `json:"allow_setuid,omitempty"`
+	AllowControl []string `json:"allow_control,omitempty" operator:"control"`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty" operator:"setuid"`
 	// Conflicts, unless nil, has the paths that OnConflict decides about. Any other
 	// conflict is refused.
 	Conflicts []string `json:"-"`

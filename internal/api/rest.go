@@ -79,11 +79,11 @@ type RunSettings struct {
 	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB." minLength:"1"`
 	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." exclusiveMinimum:"0"`
 	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"1"`
-	OutputLimit   string                     `json:"output_limit,omitempty" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it."`
-	Root          string                     `json:"root,omitempty" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin."`
-	AsRoot        bool                       `json:"as_root,omitempty" doc:"Run as root in the cell. Needs the scope admin."`
+	OutputLimit   string                     `json:"output_limit,omitempty" operator:"output" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it."`
+	Root          string                     `json:"root,omitempty" operator:"root" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator."`
+	AsRoot        bool                       `json:"as_root,omitempty" operator:"only" doc:"Run as root in the cell. Only for the operator."`
 	Credentials   map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`
-	AllowDegraded bool                       `json:"allow_degraded,omitempty" doc:"Run even if a control cannot be enforced. Needs the scope admin."`
+	AllowDegraded bool                       `json:"allow_degraded,omitempty" operator:"only" doc:"Run even if a control cannot be enforced. Only for the operator."`
 	Wait          string                     `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
 	Cache         string                     `json:"cache,omitempty" enum:"off,standard" doc:"Whether the cell keeps caches of package managers."`
 }
@@ -267,13 +267,13 @@ type RejectBody struct {
 
 // ApplyBody is the body of POST /v1/cells/{cell}/apply.
 type ApplyBody struct {
-	To           string   `json:"to,omitempty" doc:"The directory; without it, the source of the cell."`
+	To           string   `json:"to,omitempty" operator:"target" doc:"The directory; without it, the source of the cell. Another one is for the operator, and tokens with allow_control."`
 	DryRun       bool     `json:"dry_run,omitempty" doc:"Only say what would be written."`
 	Only         []string `json:"only,omitempty" doc:"Apply only paths that match."`
 	Except       []string `json:"except,omitempty" doc:"Apply all but paths that match."`
 	OnConflict   string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
-	AllowControl []string `json:"allow_control,omitempty" doc:"Patterns of control files that may be written."`
-	AllowSetuid  bool     `json:"allow_setuid,omitempty" doc:"Keep set-id bits."`
+	AllowControl []string `json:"allow_control,omitempty" operator:"control" doc:"Patterns of control files that may be written. For the operator, and tokens with allow_control, whose patterns must match, too."`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty" operator:"setuid" doc:"Keep set-id bits. For the operator, and tokens with the pattern ** in allow_control."`
 }
 
 // UndoBody is the body of POST /v1/cells/{cell}/undo.
@@ -443,7 +443,9 @@ type TokenBody struct {
 	Credentials []string `json:"credentials,omitempty" doc:"Names in the daemon's credentials file that requests may use."`
 	Quota       *Quota   `json:"quota,omitempty" doc:"Bounds of what the token uses."`
 	Policy      string   `json:"policy,omitempty" doc:"The ceiling: a run is allowed only what its own policy and this one allow."`
-	Expires     string   `json:"expires,omitempty" doc:"The token ends after this time."`
+	// AllowControl are for apply.
+	AllowControl []string `json:"allow_control,omitempty" doc:"Patterns of control files that the token may have written to a directory. With any, apply takes to; with **, also allow_setuid."`
+	Expires      string   `json:"expires,omitempty" doc:"The token ends after this time."`
 }
 
 // UpdateBody is the body of PATCH /v1/cells/{cell}. What is missing stays as it is.

@@ -4,13 +4,12 @@ package api
 // share. Those of RunSettings have the same meaning as for a live cell; its policy is
 // added to that of the agent, and its credentials may be those of the agent.
 type SessionSettings struct {
-	Arguments []string `json:"arguments,omitempty" doc:"Arguments of the agent. For generic they begin with the program, which the cell must have."`
-	Mode      string   `json:"mode,omitempty" enum:"strict,development,build,breakglass" doc:"What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin."`
-	Autonomy  string   `json:"autonomy,omitempty" enum:"yolo,prompt" doc:"Whether the agent works without asking (yolo, the default) or asks."`
-	Turns     string   `json:"turns,omitempty" doc:"When a turn is recorded: auto (the default), tool, off, or a duration such as 30s."`
-	// Allow and Acknowledged are the operator's: they need the scope admin.
-	Allow        []string          `json:"allow,omitempty" enum:"control-plane-vcs,repo-mcp,arbitrary-command" doc:"What to allow beyond the mode. Needs the scope admin and an acknowledgement."`
-	Acknowledged map[string]string `json:"acknowledged,omitempty" doc:"Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin."`
+	Arguments    []string          `json:"arguments,omitempty" doc:"Arguments of the agent. For generic they begin with the program, which the cell must have."`
+	Mode         string            `json:"mode,omitempty" operator:"mode" enum:"strict,development,build,breakglass" doc:"What the session may reach. Without it strict, or that of the session that is rewound. breakglass is only for the operator."`
+	Autonomy     string            `json:"autonomy,omitempty" enum:"yolo,prompt" doc:"Whether the agent works without asking (yolo, the default) or asks."`
+	Turns        string            `json:"turns,omitempty" doc:"When a turn is recorded: auto (the default), tool, off, or a duration such as 30s."`
+	Allow        []string          `json:"allow,omitempty" operator:"only" enum:"control-plane-vcs,repo-mcp,arbitrary-command" doc:"What to allow beyond the mode, with an acknowledgement. Only for the operator."`
+	Acknowledged map[string]string `json:"acknowledged,omitempty" operator:"only" doc:"Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Only for the operator."`
 	RunSettings
 }
 

@@ -14,6 +14,9 @@ type TokenRequest struct {
 	// Credentials are names of the operator's credentials file that requests may
 	// use.
 	Credentials []string `json:"credentials,omitempty"`
+	// AllowControl are patterns of control files that requests may have written to a
+	// directory.
+	AllowControl []string `json:"allow_control,omitempty"`
 	// Quota bounds the use; nil is no bound.
 	Quota *Quota `json:"quota,omitempty"`
 	// Policy is the ceiling: a run is allowed only what its own policy and this one
@@ -43,9 +46,10 @@ type TokenInfo struct {
 	State  string   `json:"state"` // active, expired or revoked
 	Scopes []string `json:"scopes"`
 	Cells  string   `json:"cells"`
-	// Credentials and Quota are as in the request.
-	Credentials []string `json:"credentials"`
-	Quota       *Quota   `json:"quota"`
+	// Credentials, AllowControl and Quota are as in the request.
+	Credentials  []string `json:"credentials"`
+	AllowControl []string `json:"allow_control"`
+	Quota        *Quota   `json:"quota"`
 	// PolicyHash is the hash of the ceiling; "" is none.
 	PolicyHash string     `json:"policy_hash"`
 	CreatedAt  time.Time  `json:"created_at"`

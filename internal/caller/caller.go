@@ -68,11 +68,21 @@ type Caller struct {
 	// FileSources refuses lines of the credentials file that read a variable or run a
 	// command: those would be the daemon's.
 	FileSources bool
+	// Guest is what the operator lets a caller do who is not the operator; nil is the
+	// operator.
+	Guest *Guest
 	// Ceiling is a policy that must allow what the policy of a run allows; nil is
 	// none.
 	Ceiling *api.PolicyFile
 	// Budget begins a piece of work that takes disk space. nil is no bound.
 	Budget func(context.Context) (Budget, error)
+}
+
+// Guest is what the operator lets another caller do.
+type Guest struct {
+	// AllowControl are patterns of control files that the caller may have written to a
+	// directory of the host.
+	AllowControl []string
 }
 
 // GitUser is an identity for git.

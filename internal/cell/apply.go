@@ -114,6 +114,11 @@ func (a *application) prepare() error {
 	if a.gate, err = home.Gate(a.to, a.req.AllowControl); err != nil {
 		return err
 	}
+	if guest := a.e.Caller.Guest; guest != nil {
+		if err := a.gate.Bound(guest.AllowControl); err != nil {
+			return err
+		}
+	}
 	if err := a.states(); err != nil {
 		return err
 	}

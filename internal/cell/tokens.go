@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -18,7 +19,7 @@ func (e *Engine) Tokens() *token.Book {
 
 // TokenCreate makes a token in the home.
 func (e *Engine) TokenCreate(_ context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
-	if err := e.checkCeiling(&r); err != nil {
+	if err := e.checkToken(&r); err != nil {
 		return nil, err
 	}
 	made, err := e.Tokens().Create(r, e.Caller.Actor())
@@ -27,16 +28,19 @@ func (e *Engine) TokenCreate(_ context.Context, r api.TokenRequest) (*api.TokenC
 
 // TokenEntry makes a token for the operator's file. The home does not have it.
 func (e *Engine) TokenEntry(_ context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
-	if err := e.checkCeiling(&r); err != nil {
+	if err := e.checkToken(&r); err != nil {
 		return nil, err
 	}
 	made, err := e.Tokens().Make(r, e.Caller.Actor())
 	return made, tokenError(err)
 }
 
-// checkCeiling reads the policy of a request for a token, and puts its canonical
-// text in its place.
-func (e *Engine) checkCeiling(r *api.TokenRequest) error {
+// checkToken checks the patterns of a request for a token, reads its policy, and puts the
+// canonical text in its place.
+func (e *Engine) checkToken(r *api.TokenRequest) error {
+	if _, err := leftout.NewSelector(r.AllowControl, nil); err != nil {
+		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
+	}
 	if r.Policy == nil {
 		return nil
 	}

@@ -40,7 +40,10 @@ admin does the rest. Each includes read, and admin includes all.
 
 A quota file is a JSON object with any of live_cells, runs, memory, cpus, disk and
 requests_per_second. The policy of a token is a ceiling: what a run may do, both its
-own policy and the ceiling must allow.`,
+own policy and the ceiling must allow.
+
+With --allow-control, apply takes --allow-control for files that match both, and --to;
+with the pattern ** also --allow-setuid.`,
 		Example: `  forkcell token create --name ci --scope run --cells ci- --expires 30d
   forkcell token create --name lead --scope run --scope decide --quota quota.json`,
 		Args: positional(),
@@ -56,6 +59,7 @@ own policy and the ceiling must allow.`,
 	flags.StringVar(&f.quota, "quota", "", "`FILE` with the quota (JSON)")
 	flags.Var(&f.expires, "expires", "refuse the token after this time")
 	flags.StringArrayVar(&f.request.Credentials, "credential", nil, "`NAME` in the operator's credentials file that requests may use (repeatable)")
+	flags.StringArrayVar(&f.request.AllowControl, "allow-control", nil, "requests may have control files that match `PATTERN` written (repeatable)")
 	flags.StringVar(&f.policy, "policy", "", "policy `FILE` or preset that every run must keep to as well")
 	flags.BoolVar(&f.printEntry, "print-entry", false, "print a file for serve --tokens instead of keeping the token in the home")
 	return cmd

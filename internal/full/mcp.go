@@ -72,7 +72,7 @@ func mountMCP(s *server.Server, log *slog.Logger) {
 	s.Mount("/mcp", mcp.NewCatalog(app.Version()).Handler(func(r *http.Request) mcp.Session {
 		sender := s.SenderOf(r)
 		return mcp.Session{ID: sender.ID, Client: sender.Client, Rights: mcp.Rights{
-			Run: sender.May(server.Run), Decide: sender.May(server.Decide), Admin: sender.May(server.Admin), Credentials: true, Sessions: true,
+			Run: sender.May(server.Run), Decide: sender.May(server.Decide), Operator: sender.Operator, Credentials: true, Sessions: true,
 		}}
 	}, log))
 }

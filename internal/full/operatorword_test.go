@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/full"
 )
@@ -91,7 +93,25 @@ func (b *wordBook) body(f wordField, value any) map[string]any {
 
 // wordValues are values that only the operator may send, by rule.
 var wordValues = map[string]any{
-	"adds": []string{"a", "!.env"},
+	api.OperatorAdds:    []string{"a", "!.env"},
+	api.OperatorRoot:    "host-overlay",
+	api.OperatorMode:    "breakglass",
+	api.OperatorOutput:  "65MiB",
+	api.OperatorControl: []string{"**"},
+	api.OperatorSetuid:  true,
+	api.OperatorTarget:  "/tmp",
+	"allow":             []string{"repo-mcp"},
+	"acknowledged":      map[string]string{"breakglass": "2026-01-01"},
+	"as_root":           true,
+	"allow_degraded":    true,
+}
+
+// value returns a value of a field that only the operator may send.
+func (f wordField) value() any {
+	if f.rule == api.OperatorOnly {
+		return wordValues[f.field]
+	}
+	return wordValues[f.rule]
 }
 
 // path returns the path of a request for the cell a-one.
@@ -132,8 +152,8 @@ func TestOperatorFields(t *testing.T) {
 	callers := boundedCallers(d)
 	operators := map[string]*daemon{"socket": d, "admin": d.token(api.TokenBody{Name: "admin", Scopes: []string{"admin"}})}
 	for _, f := range fields {
-		value, ok := wordValues[f.rule]
-		if !ok {
+		value := f.value()
+		if value == nil {
 			t.Errorf("%+v: no value for the rule", f)
 			continue
 		}
@@ -141,13 +161,13 @@ func TestOperatorFields(t *testing.T) {
 		for who, c := range callers {
 			var p api.Problem
 			r := c.send(strings.ToUpper(f.method), f.at(), body)
-			if err := json.Unmarshal(r.body, &p); err != nil || r.status != http.StatusForbidden || p.Code != api.CodeForbidden || !strings.Contains(p.Detail, f.field) {
+			if err := json.Unmarshal(r.body, &p); err != nil || r.status != http.StatusForbidden || p.Code != api.CodeForbidden || !strings.HasPrefix(p.Detail, f.field+": ") {
 				t.Errorf("%s: %s %s with %s: %d %s", who, f.method, f.path, f.field, r.status, r.body)
 			}
 		}
 		body["name"] = "a-new"
 		for who, c := range operators {
-			if r := c.send(strings.ToUpper(f.method), f.at(), body); r.status == http.StatusForbidden {
+			if r := c.send(strings.ToUpper(f.method), f.at(), body); r.status == http.StatusForbidden && strings.Contains(string(r.body), `"detail":"`+f.field+": ") {
 				t.Errorf("%s: %s %s with %s: %d %s", who, f.method, f.path, f.field, r.status, r.body)
 			}
 			d.send("DELETE", "/v1/cells/a-new?force=true", nil)
@@ -199,10 +219,19 @@ func TestMCPOperatorFields(t *testing.T) {
 			}
 			properties, _ := schema["properties"].(map[string]any)
 			for _, field := range slices.Sorted(maps.Keys(properties)) {
-				if rule := rules[field]; rule != "" && rule != "adds" {
+				if field == "to" && name != "apply" {
+					continue // an end of a diff, or a turn
+				}
+				switch rules[field] {
+				case "", api.OperatorAdds, api.OperatorMode, api.OperatorOutput:
+				default:
 					t.Errorf("%s: %s has the field %s", who, name, field)
 				}
 			}
+		}
+		if who != "stdio" {
+			m.try(nil, "cell_create", map[string]any{"name": "a-one", "source": map[string]any{"empty": true}})
+			m.fails(api.CodeForbidden, "run", map[string]any{"cell": "a-one", "command": []string{"true"}, "output_limit": "65MiB"})
 		}
 		m.fails(api.CodeForbidden, "cell_create", map[string]any{"name": "demo-x", "source": map[string]any{"empty": true}, "exclude": []string{"!.env"}})
 	}
@@ -233,4 +262,63 @@ func TestExcludeOnlyAdds(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(d.source, ".env")); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestOperatorFieldsInSockets: the first message of a WebSocket is a request as others.
+func TestOperatorFieldsInSockets(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("a-one")
+	for who, c := range boundedCallers(d) {
+		conn, _, err := websocket.Dial(t.Context(), c.site+"/v1/cells/a-one/run", &websocket.DialOptions{HTTPClient: c.client, Subprotocols: []string{execProtocol}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.CloseNow() }()
+		text, err := json.Marshal(api.RunSocketBody{RunBody: api.RunBody{Command: []string{"true"}, RunSettings: api.RunSettings{AsRoot: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Write(t.Context(), websocket.MessageText, text); err != nil {
+			t.Fatal(err)
+		}
+		if _, answer, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(answer), `"code":"forbidden"`) {
+			t.Errorf("%s: %s, %v", who, answer, err)
+		}
+	}
+}
+
+// TestAllowControlOfTokens: a token has control files written that match a pattern of the
+// token and one of the request, and writes to another directory. Others do neither.
+func TestAllowControlOfTokens(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(d.source), "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.start(api.ServeOptions{Listen: []string{"unix:" + filepath.Join(d.home, full.SocketName), "127.0.0.1:0"}, AllowSource: []string{d.source, other}})
+	d.cell("demo")
+	d.want(200, nil, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"sh", "-c", "mkdir .vscode; echo x >.vscode/tasks.json; echo x >.envrc"}, AcceptOnSuccess: true})
+	scopes := []string{"run", "decide"}
+	plain := d.token(api.TokenBody{Name: "plain", Scopes: scopes})
+	some := d.token(api.TokenBody{Name: "some", Scopes: scopes, AllowControl: []string{".vscode"}})
+	all := d.token(api.TokenBody{Name: "all", Scopes: scopes, AllowControl: []string{"**"}})
+	const at = "/v1/cells/demo/apply"
+	open := api.ApplyBody{AllowControl: []string{"**"}, DryRun: true}
+	plain.problem(403, api.CodeForbidden, "POST", at, open)
+	plain.problem(403, api.CodeForbidden, "POST", at, api.ApplyBody{To: other, DryRun: true})
+	plain.problem(409, api.CodeHeldBack, "POST", at, api.ApplyBody{To: d.source, DryRun: true})
+	some.problem(409, api.CodeHeldBack, "POST", at, open)
+	some.problem(403, api.CodeForbidden, "POST", at, api.ApplyBody{AllowSetuid: true, DryRun: true})
+	var res api.ApplyResult
+	some.want(200, &res, "POST", at, api.ApplyBody{AllowControl: []string{"**"}, Except: []string{".envrc"}, To: other})
+	all.want(200, &res, "POST", at, api.ApplyBody{AllowControl: []string{".vscode", ".envrc"}, AllowSetuid: true})
+	if _, err := os.Stat(filepath.Join(other, ".vscode/tasks.json")); err != nil {
+		t.Error(err)
+	}
+	d.problem(400, "token", "POST", "/v1/tokens", api.TokenBody{Name: "bad", Scopes: scopes, AllowControl: []string{"!x"}})
 }

@@ -126,7 +126,7 @@ func TestRights(t *testing.T) {
 // came before them.
 func TestCallers(t *testing.T) {
 	t.Parallel()
-	all := Rights{Run: true, Decide: true, Admin: true, Credentials: true, Sessions: true}
+	all := Rights{Run: true, Decide: true, Operator: true, Credentials: true, Sessions: true}
 	want := listTools(t, NewCatalog("v1"), all)
 	shared := NewCatalog("v1")
 	for _, r := range []Rights{{}, {Run: true}, {Run: true, Cell: "demo"}, {Run: true, Decide: true}} {

@@ -22,9 +22,9 @@ func TestReference(t *testing.T) {
 func table() string {
 	var b strings.Builder
 	b.WriteString("\n| tool | what it does | arguments | needs |\n|---|---|---|---|\n")
-	all := Rights{Run: true, Decide: true, Admin: true, Credentials: true, Sessions: true}
+	all := Rights{Run: true, Decide: true, Operator: true, Credentials: true, Sessions: true}
 	for _, s := range NewCatalog("").visible(all) {
-		schema := fit(s.tool.schema, all, s.tool.needsCell)
+		schema := fit(s.tool.schema, s.tool.words, all, s.tool.needsCell)
 		var args []string
 		for _, name := range schema.PropertyOrder {
 			if slices.Contains(schema.Required, name) {

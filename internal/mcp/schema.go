@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // schemaOf returns the schema of a tool's arguments. The API's types describe their
@@ -49,6 +51,18 @@ func describe(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
+// wordsOf returns the arguments that have the operator's word, with their tags.
+func wordsOf(t reflect.Type) map[string]string {
+	words := map[string]string{}
+	for _, f := range reflect.VisibleFields(t) {
+		if word := f.Tag.Get(api.OperatorTag); word != "" {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			words[name] = word
+		}
+	}
+	return words
+}
+
 // constrain adds what the tags of a field say to its schema.
 func constrain(p *jsonschema.Schema, tag reflect.StructTag) {
 	p.Description = tag.Get("doc")
@@ -76,9 +90,15 @@ func count(tag reflect.StructTag, name string) (n *int) {
 // fit returns the schema for callers with some rights: without the fields that they
 // may not use. The cell is required if the tool needs one, unless the caller is bound
 // to a cell.
-func fit(s *jsonschema.Schema, r Rights, needsCell bool) *jsonschema.Schema {
+func fit(s *jsonschema.Schema, words map[string]string, r Rights, needsCell bool) *jsonschema.Schema {
 	s = s.CloneSchemas()
-	for _, name := range r.hidden() {
+	hidden := r.hidden()
+	for name, word := range words {
+		if r.hides(word) {
+			hidden = append(hidden, name)
+		}
+	}
+	for _, name := range hidden {
 		delete(s.Properties, name)
 		s.PropertyOrder = slices.DeleteFunc(slices.Clone(s.PropertyOrder), func(p string) bool { return p == name })
 	}

@@ -6,13 +6,16 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/hint"
 )
 
 // Rights lists what a caller may do. They decide which tools and arguments the caller
 // sees; the API itself refuses what a caller may not do.
 type Rights struct {
-	Run, Decide, Admin bool
+	Run, Decide bool
+	// Operator reports that the caller is the operator.
+	Operator bool
 	// Credentials reports whether requests may provide credentials.
 	Credentials bool
 	// Sessions reports whether there are coding agents: on a daemon.
@@ -46,13 +49,22 @@ func (r Rights) hidden() (names []string) {
 	if !r.Decide {
 		names = append(names, "accept_on_success", "accept", "apply")
 	}
-	if !r.Admin {
-		names = append(names, "allow_degraded", "as_root", "root", "allow", "acknowledged")
-	}
 	if !r.Credentials {
 		names = append(names, "credentials")
 	}
 	return names
+}
+
+// hides reports whether a caller does not see a field with the operator's word. What opens
+// a directory of the host is for nobody: a model does not decide about that.
+func (r Rights) hides(word string) bool {
+	switch word {
+	case "", api.OperatorAdds, api.OperatorMode, api.OperatorOutput:
+		return false
+	case api.OperatorOnly, api.OperatorRoot:
+		return !r.Operator
+	}
+	return true
 }
 
 // Session is one caller of the tools.

@@ -71,12 +71,14 @@ type tool struct {
 	command            string // the command that does the same, if its name is another
 	daemon             bool   // only a daemon has it
 	schema             *jsonschema.Schema
+	words              map[string]string // the arguments that have the operator's word
 	add                func(s *sdk.Server, t *sdk.Tool, session Session, words hint.Words)
 }
 
 // does gives a tool its arguments and what it does.
 func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
 	in := reflect.TypeFor[In]()
+	t.words = wordsOf(in)
 	t.schema, t.needsCell = schemaOf(in), reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]())
 	t.add = func(s *sdk.Server, def *sdk.Tool, session Session, words hint.Words) {
 		sdk.AddTool(s, def, func(ctx context.Context, req *sdk.CallToolRequest, args In) (*sdk.CallToolResult, any, error) {
@@ -100,7 +102,7 @@ func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) 
 func (t tool) definition(r Rights) *sdk.Tool {
 	destructive := t.effect == destroys
 	return &sdk.Tool{
-		Name: t.name, Title: t.title, Description: t.about, InputSchema: fit(t.schema, r, t.needsCell),
+		Name: t.name, Title: t.title, Description: t.about, InputSchema: fit(t.schema, t.words, r, t.needsCell),
 		Annotations: &sdk.ToolAnnotations{
 			Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: &destructive,
 			IdempotentHint: t.idempotent || t.effect == reads, OpenWorldHint: &t.open,

@@ -48,10 +48,11 @@ type Entry struct {
 
 // Gate decides about the entries that are written below one directory.
 type Gate struct {
-	place Place
-	links *leftout.Linked
-	named []naming
-	allow *leftout.Selector // nil allows nothing
+	place  Place
+	links  *leftout.Linked
+	named  []naming
+	allow  *leftout.Selector // nil allows nothing
+	within *leftout.Selector // bounds allow; nil is no bound
 	// before and after are the directory as it is, and as it will be; nil if not known.
 	before, after *View
 	repos         map[string]gitDir
@@ -76,6 +77,18 @@ func New(place Place, allow []string) (*Gate, error) {
 	selector, err := leftout.NewSelector(allow, nil)
 	g.allow = selector
 	return g, err
+}
+
+// Bound makes the gate allow only what matches a pattern besides, so nothing without
+// patterns. An error is about a pattern.
+func (g *Gate) Bound(patterns []string) error {
+	if len(patterns) == 0 {
+		g.allow = nil
+		return nil
+	}
+	selector, err := leftout.NewSelector(patterns, nil)
+	g.within = selector
+	return err
 }
 
 // Follow makes the gate find control files behind links.
@@ -258,4 +271,6 @@ func controlAmong(names []string) string {
 }
 
 // Allows reports whether the operator allows an entry by name.
-func (g *Gate) Allows(p string, dir bool) bool { return g.allow != nil && g.allow.Match(p, dir) }
+func (g *Gate) Allows(p string, dir bool) bool {
+	return g.allow != nil && g.allow.Match(p, dir) && (g.within == nil || g.within.Match(p, dir))
+}

@@ -24,7 +24,7 @@ func (e *Engine) Doctor(ctx context.Context) ([]driver.Check, error) {
 func (e *Engine) TokenCreate(ctx context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
 	made := new(api.TokenCreated)
 	err := e.ask(ctx, http.MethodPost, "/v1/tokens", api.TokenBody{
-		Name: r.Name, Scopes: r.Scopes, Cells: r.Cells, Credentials: r.Credentials, Quota: r.Quota, Policy: policyText(r.Policy), Expires: duration(r.Expires),
+		Name: r.Name, Scopes: r.Scopes, Cells: r.Cells, Credentials: r.Credentials, AllowControl: r.AllowControl, Quota: r.Quota, Policy: policyText(r.Policy), Expires: duration(r.Expires),
 	}, made)
 	if err != nil {
 		return nil, err

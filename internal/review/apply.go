@@ -42,9 +42,13 @@ func (a answers) run(q *request, e Engine, cell string, undo, dry bool) (*api.Ap
 	if undo {
 		return e.Undo(q.Context(), api.UndoRequest{Cell: cell, OnConflict: a.OnConflict, Except: patterns(a.Leave), DryRun: dry, Conflicts: seen})
 	}
-	return e.Apply(q.Context(), api.ApplyRequest{
+	req := api.ApplyRequest{
 		Cell: cell, OnConflict: a.OnConflict, AllowControl: patterns(a.Allow), AllowSetuid: a.Setuid, Except: patterns(a.Leave), DryRun: dry, Conflicts: seen,
-	})
+	}
+	if err := q.visit.Allow(q.Context(), req); err != nil {
+		return nil, err
+	}
+	return e.Apply(q.Context(), req)
 }
 
 // patterns returns a pattern for each path.

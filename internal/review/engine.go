@@ -40,6 +40,9 @@ type Visitor struct{ Name, Token string }
 type Visit interface {
 	Name() string
 	May(scope token.Scope) bool
+	// Allow refuses a request that has the operator's word in it, unless the visitor is the
+	// operator.
+	Allow(ctx context.Context, request any) error
 	Sees(cell string) bool
 	SeesAll() bool
 	// Engine acts for the visitor. expect is the revision that a cell must have to be

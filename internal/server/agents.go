@@ -51,7 +51,7 @@ func (s *Server) bounds(c *call) *session.Bounds {
 	if c.caller.local {
 		return nil
 	}
-	return &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse, Packages: c.caller.may(Admin)}
+	return &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse, Packages: c.caller.isOperator()}
 }
 
 func (s *Server) listAgents(_ context.Context, c *call, in *Page) (*api.List[api.AgentState], error) {

@@ -86,9 +86,9 @@ func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*inventory
 	if err != nil {
 		return nil, err
 	}
-	if len(saved.Loose) > 0 && !c.caller.mayGive() {
+	if len(saved.Loose) > 0 && !c.caller.isOperator() {
 		return nil, api.Refusef(api.CodeForbidden, "save the memory of a cell that was started without it",
-			"checkpoint %s was saved with %s, which needs the scope admin", saved.CheckpointID, strings.Join(saved.Loose, ", "))
+			"checkpoint %s was saved with %s, which only the operator may give it", saved.CheckpointID, strings.Join(saved.Loose, ", "))
 	}
 	req.From = saved.CheckpointID
 	return &saved.LiveCell, nil

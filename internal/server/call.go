@@ -152,6 +152,10 @@ func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 
 // engineCaller returns the sender of a request as the engine knows it.
 func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Caller {
+	var guest *caller.Guest
+	if !c.caller.isOperator() {
+		guest = &caller.Guest{AllowControl: c.caller.grant.AllowControl}
+	}
 	sees := c.caller.sees
 	if c.caller.seesAll() {
 		sees = nil
@@ -163,7 +167,7 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 	return caller.Caller{
 		ID: c.caller.id(), MayGive: gives, Budget: s.budget(c),
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
-		CannotDecide: !c.caller.may(Decide), Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
+		CannotDecide: !c.caller.may(Decide), Guest: guest, Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }
 

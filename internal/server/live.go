@@ -80,9 +80,9 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 		return nil, err
 	}
 	if paused != nil {
-		if len(paused.Loose) > 0 && !c.caller.mayGive() {
+		if len(paused.Loose) > 0 && !c.caller.isOperator() {
 			return nil, api.Refusef(api.CodeForbidden, "stop it, and start it without them",
-				"cell %s was started with %s, which needs the scope admin", in.Cell, strings.Join(paused.Loose, ", "))
+				"cell %s was started with %s, which only the operator may give it", in.Cell, strings.Join(paused.Loose, ", "))
 		}
 		if err := s.roomWithout(ctx, c, paused.Disk); err != nil {
 			return nil, err

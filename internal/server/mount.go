@@ -36,6 +36,8 @@ type Sender struct {
 	// Client acts for the sender.
 	Client *Client
 	scopes func(Scope) bool
+	// Operator reports that it is the operator.
+	Operator bool
 }
 
 // May reports whether the sender has a scope.
@@ -49,5 +51,5 @@ func (s *Server) SenderOf(r *http.Request) Sender {
 		id = "local " + c.name
 	}
 	p, _ := r.Context().Value(peerKey).(peer)
-	return Sender{ID: id, scopes: c.may, Client: &Client{server: s, host: r.Host, remote: r.RemoteAddr, peer: p}}
+	return Sender{ID: id, scopes: c.may, Operator: c.isOperator(), Client: &Client{server: s, host: r.Host, remote: r.RemoteAddr, peer: p}}
 }

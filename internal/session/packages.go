@@ -15,7 +15,7 @@ func (q *Request) noPackages(w Wish) (why string, err error) {
 	case os.Geteuid() != 0:
 		return "only root can show a system that packages can be installed in", nil
 	case w.Bounds != nil && !w.Bounds.Packages:
-		return "the caller needs the scope admin", nil
+		return "only the operator may", nil
 	case o.Root != "" && o.Root != hostOverlay:
 		return "the session has another root than " + hostOverlay, nil
 	case q.Extra != nil && q.Extra.Filesystem.Given:

@@ -25,7 +25,7 @@ func TestPackages(t *testing.T) {
 		"the operator":      {Build, Wish{}, policy.Default(), "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
 		"the same root":     {Build, Wish{Options: api.RunOptions{Root: "host-overlay"}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
 		"an administrator":  {Build, Wish{Bounds: &Bounds{Packages: true}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
-		"another caller":    {Build, Wish{Bounds: &Bounds{}}, nil, "none: the caller needs the scope admin"},
+		"another caller":    {Build, Wish{Bounds: &Bounds{}}, nil, "none: only the operator may"},
 		"another root":      {Build, Wish{Options: api.RunOptions{Root: "/srv/root"}}, nil, "none: the session has another root than host-overlay"},
 		"files of a policy": {Build, Wish{}, files, "none: the policy lists the files that the session sees"},
 		"strict":            {Strict, Wish{}, nil, ""},

@@ -221,6 +221,7 @@ func (b *Book) newEntry(r api.TokenRequest, by string) (entry, string, error) {
 	for _, s := range scopes {
 		e.Scopes = append(e.Scopes, string(s))
 	}
+	e.AllowControl = slices.Compact(slices.Sorted(slices.Values(r.AllowControl)))
 	e.Credentials = slices.Compact(slices.Sorted(slices.Values(r.Credentials)))
 	if r.Policy != nil {
 		e.Policy = string(r.Policy.Text)

@@ -41,6 +41,9 @@ const (
 	maxPolicy = 1 << 20
 	// maxCredentials bounds the credentials of one token.
 	maxCredentials = 256
+	// maxPatterns bounds the patterns of one token, and maxPattern the length of each.
+	maxPatterns = 256
+	maxPattern  = 1024
 )
 
 // document is a file of tokens: the home's, or the operator's.
@@ -55,11 +58,13 @@ type entry struct {
 	Name string `json:"name"`
 	// SHA256 is the hash of the secret. A secret has 256 random bits, so that its
 	// hash needs no salt and no slow function.
-	SHA256      string     `json:"sha256"`
-	Scopes      []string   `json:"scopes"`
-	Cells       string     `json:"cells,omitempty"`
-	Credentials []string   `json:"credentials,omitempty"`
-	Quota       *api.Quota `json:"quota,omitempty"`
+	SHA256      string   `json:"sha256"`
+	Scopes      []string `json:"scopes"`
+	Cells       string   `json:"cells,omitempty"`
+	Credentials []string `json:"credentials,omitempty"`
+	// AllowControl are patterns of control files.
+	AllowControl []string   `json:"allow_control,omitempty"`
+	Quota        *api.Quota `json:"quota,omitempty"`
 	// Policy is the text of the ceiling.
 	Policy    string     `json:"policy,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -124,6 +129,8 @@ func (e *entry) check() error {
 		return fmt.Errorf("%w: %q is not the beginning of a cell's name", ErrInvalid, e.Cells)
 	case len(e.Credentials) > maxCredentials || slices.ContainsFunc(e.Credentials, func(c string) bool { return !credentialOK(c) }):
 		return fmt.Errorf("%w: a credential is named by letters, digits, . _ -, at most %d of them; a token has at most %d", ErrInvalid, maxName, maxCredentials)
+	case len(e.AllowControl) > maxPatterns || slices.ContainsFunc(e.AllowControl, func(p string) bool { return !patternOK(p) }):
+		return fmt.Errorf("%w: a pattern of control files has at most %d bytes and no ! before it; a token has at most %d", ErrInvalid, maxPattern, maxPatterns)
 	case len(e.Policy) > maxPolicy:
 		return fmt.Errorf("%w: the policy is larger than %d bytes", ErrInvalid, maxPolicy)
 	case len(e.CreatedBy) > 1024 || len(e.RevokedBy) > 1024:
@@ -150,6 +157,11 @@ func credentialOK(s string) bool {
 	return s != "" && len(s) <= maxName && strings.Trim(s[:1], letters+"_") == "" && strings.Trim(s, letters+"._-") == ""
 }
 
+// patternOK refuses patterns that take others back: each pattern of a token allows.
+func patternOK(s string) bool {
+	return s != "" && len(s) <= maxPattern && s[0] != '!' && !strings.ContainsAny(s, "\x00\n")
+}
+
 // The states of a token.
 const (
 	stateActive  = "active"
@@ -169,7 +181,7 @@ func (e *entry) state(now time.Time) string {
 
 func (e *entry) grant() Grant {
 	scopes, _ := parseScopes(e.Scopes) // check has found them right
-	g := Grant{ID: e.ID, Name: e.Name, Scopes: scopes, Cells: e.Cells, Credentials: slices.Clone(e.Credentials)}
+	g := Grant{ID: e.ID, Name: e.Name, Scopes: scopes, Cells: e.Cells, Credentials: slices.Clone(e.Credentials), AllowControl: slices.Clone(e.AllowControl)}
 	if e.Quota != nil {
 		g.Quota = *e.Quota
 	}
@@ -182,7 +194,7 @@ func (e *entry) grant() Grant {
 func (e *entry) info(now time.Time) api.TokenInfo {
 	info := api.TokenInfo{
 		ID: e.ID, Name: e.Name, State: e.state(now), Scopes: e.Scopes, Cells: e.Cells, Credentials: append([]string{}, e.Credentials...),
-		Quota: e.Quota, CreatedAt: e.CreatedAt, CreatedBy: e.CreatedBy, ExpiresAt: e.ExpiresAt, RevokedAt: e.RevokedAt, RevokedBy: e.RevokedBy,
+		AllowControl: append([]string{}, e.AllowControl...), Quota: e.Quota, CreatedAt: e.CreatedAt, CreatedBy: e.CreatedBy, ExpiresAt: e.ExpiresAt, RevokedAt: e.RevokedAt, RevokedBy: e.RevokedBy,
 	}
 	if e.Policy != "" {
 		sum := sha256.Sum256([]byte(e.Policy))

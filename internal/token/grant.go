@@ -16,7 +16,10 @@ type Grant struct {
 	// Cells is the prefix of the names of the cells that it sees; "" is all.
 	Cells       string
 	Credentials []string
-	Quota       api.Quota
+	// AllowControl are patterns of control files that the token may have written to a
+	// directory of the host.
+	AllowControl []string
+	Quota        api.Quota
 	// Ceiling is a policy that must allow what a run's own policy allows; nil is
 	// none.
 	Ceiling *api.PolicyFile
