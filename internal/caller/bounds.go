@@ -1,25 +1,33 @@
 package caller
 
 import (
-	"slices"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// MayUsePath refuses a path of the host that is outside of what the caller may use. The
-// path has no links.
+// MayUsePath refuses a path of the host that is outside of what the caller may use, or that
+// the secret rules leave out of it. The path has no links.
 func (c Caller) MayUsePath(path string) error {
 	if c.Within == nil {
 		return nil
 	}
-	inside := slices.ContainsFunc(c.Within, func(dir string) bool {
+	rule := ""
+	for _, dir := range c.Within {
 		real, err := fsx.RealPath(dir)
-		return err == nil && fsx.Within(path, real)
-	})
-	if inside {
-		return nil
+		if err != nil || !fsx.Within(path, real) {
+			continue
+		}
+		left, secret := leftout.SecretBelow(real, path, fsx.IsDir(path))
+		if !secret {
+			return nil
+		}
+		rule = left
+	}
+	if rule != "" {
+		return api.Refusef(api.CodeForbidden, "the operator allows that directory itself with `forkcell serve --allow-source`",
+			"the caller may not use %s: the secret rule %s leaves it out", quote.Path(path), rule)
 	}
 	return outside(path)
 }

@@ -124,7 +124,10 @@ func (g *grants) covering(real string, write bool) (grant.Grant, bool) {
 		}
 	}
 	by, ok := resolved.Path(real, write)
-	return by, ok && (by.Path == real || !secretBelow(by.Path, real))
+	if _, secret := leftout.SecretBelow(by.Path, real, fsx.IsDir(real)); secret {
+		return by, false
+	}
+	return by, ok
 }
 
 // env adds a variable that the policy inherits from the caller.
@@ -242,20 +245,9 @@ type shownDir struct {
 // maxHidden bounds the mounts that one cell needs to hide files.
 const maxHidden = 4096
 
-// secretBelow reports whether the secret rules leave a path out of a directory
-// that it is below.
-func secretBelow(dir, p string) bool {
-	rules, err := leftout.New(leftout.Options{})
-	if err != nil {
-		return true // not reached: the defaults are valid
-	}
-	_, out := rules.Match(strings.TrimPrefix(p, dir+"/"), fsx.IsDir(p))
-	return out
-}
-
 // hiddenIn reports whether the secret rules hide a path of a directory of the host.
 func hiddenIn(dir, rel string) bool {
-	rules, err := leftout.New(leftout.Options{})
+	rules, err := leftout.New(leftout.Options{Above: dir})
 	if err != nil {
 		return true // not reached: the defaults are valid
 	}
@@ -281,7 +273,7 @@ func secretsOf(dir shownDir, named []string) (*leftout.Rules, error) {
 			extra = append(extra, "!"+escapePattern(strings.TrimPrefix(n, dir.real)))
 		}
 	}
-	return leftout.New(leftout.Options{Extra: extra})
+	return leftout.New(leftout.Options{Extra: extra, Above: dir.real})
 }
 
 // escapePattern returns a pattern that matches exactly one path.

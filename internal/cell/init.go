@@ -140,7 +140,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Rules.IgnoreFile = data
+		c.Rules.IgnoreFile, c.Rules.Above = data, c.Source
 	}
 	at, err := e.Layout(c)
 	if err != nil {

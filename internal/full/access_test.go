@@ -118,6 +118,38 @@ func TestHostPaths(t *testing.T) {
 	runner.problem(400, api.CodeUsage, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: "relative"}})
 }
 
+// TestSourceInsideSecrets: what the secret rules leave out of an allowed directory is no
+// source and no target of its own, and a directory that is one keeps its secrets.
+func TestSourceInsideSecrets(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"u/.aws/credentials", "u/.aws/sub/x", "u/.ssh/config", "u/.docker/config.json", "u/.docker/notes", "u/.kube/config", "app/a"} {
+		d.write(name, "SECRET\n")
+	}
+	d.start(api.ServeOptions{Listen: []string{"unix:" + filepath.Join(d.home, full.SocketName), "127.0.0.1:0"}, AllowSource: []string{d.source}})
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run", "decide"}, AllowControl: []string{"**"}})
+	runner.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "app", Source: &api.Source{Path: filepath.Join(d.source, "app")}})
+	for _, dir := range []string{"u/.aws", "u/.aws/sub", "u/.ssh"} {
+		path := filepath.Join(d.source, dir)
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: path}})
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/app/apply", api.ApplyBody{To: path, DryRun: true})
+	}
+	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "aws", Source: &api.Source{Path: filepath.Join(d.source, "u/.aws")}})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/aws/refresh", nil)
+	for dir, files := range map[string]int64{"u/.docker": 1, "u/.kube": 0} {
+		for who, c := range map[string]*daemon{"runner": runner, "operator": d} {
+			var made api.InitResult
+			c.want(201, &made, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: filepath.Join(d.source, dir)}})
+			if made.Files != files || len(made.LeftOut) != 1 {
+				t.Errorf("%s: %s: %+v", who, dir, made)
+			}
+		}
+	}
+}
+
 // TestPrefix uses a token that sees some of the cells.
 func TestPrefix(t *testing.T) {
 	t.Parallel()

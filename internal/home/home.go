@@ -62,7 +62,7 @@ func CheckUsable(c store.Checkpoint) error {
 
 // Layout returns a cell as the workspace describes it.
 func (h *Home) Layout(c store.Cell) (workspace.Cell, error) {
-	rules, err := leftout.New(leftout.Options{NoDefaults: c.Rules.NoDefaults, Extra: c.Rules.Extra, IgnoreFile: c.Rules.IgnoreFile})
+	rules, err := leftout.New(leftout.Options{NoDefaults: c.Rules.NoDefaults, Extra: c.Rules.Extra, IgnoreFile: c.Rules.IgnoreFile, Above: c.Rules.Above})
 	if err != nil {
 		return workspace.Cell{}, fmt.Errorf("secret rules of %s: %w", c.Name, err)
 	}

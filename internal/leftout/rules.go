@@ -2,6 +2,7 @@ package leftout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -35,6 +36,10 @@ const (
 type Options struct {
 	// NoDefaults switches the secret rules off.
 	NoDefaults bool
+	// Above is the real path of the directory that paths are relative to, on the host; "" is
+	// not known. Secret rules of several names, such as **/.docker/config.json, are compared
+	// from there: a directory does not become harmless because it is named itself.
+	Above string
 	// Extra are the operator's patterns. They come last: "!x" takes back what any
 	// rule before it left out.
 	Extra []string
@@ -47,6 +52,7 @@ type Options struct {
 // Rules decides what is left out. It is immutable.
 type Rules struct {
 	secret, file, extra *list
+	above               []string // names above the root that a secret rule can begin with
 	last                atomic.Pointer[place]
 }
 
@@ -60,7 +66,38 @@ func New(opt Options) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	return build(secret, file, opt.Extra)
+	r, err := build(secret, file, opt.Extra)
+	if err == nil {
+		r.above = namesThatMatter(opt.Above, secret)
+	}
+	return r, err
+}
+
+// namesThatMatter returns the names of a path if a pattern can begin in them: if the last of
+// them is one of its directories. Else it is nil, and costs nothing.
+func namesThatMatter(above string, patterns []string) []string {
+	names := strings.Split(strings.Trim(above, "/"), "/")
+	last := fold(names[len(names)-1])
+	for _, p := range patterns {
+		dirs := strings.Split(p, "/")
+		if slices.Contains(dirs[:len(dirs)-1], last) {
+			return names
+		}
+	}
+	return nil
+}
+
+// SecretBelow returns the secret rule that leaves a path out of a directory that it is in.
+// Both are real paths of the host.
+func SecretBelow(dir, path string, isDir bool) (rule string, out bool) {
+	if path == dir {
+		return "", false
+	}
+	r, err := New(Options{Above: dir})
+	if err != nil {
+		return "", true // not reached: the defaults are valid
+	}
+	return r.Match(strings.TrimPrefix(strings.TrimPrefix(path, dir), "/"), isDir)
 }
 
 func build(secret, file, extra []string) (*Rules, error) {
@@ -214,12 +251,20 @@ func (r *Rules) name(above *place, path string, parts []string, isDir bool) plac
 	case p != nil || at.verdict != kept:
 		return at
 	}
-	if p := r.secret.find(parts, isDir); p != nil && !p.negated {
+	if p := r.secret.find(r.fromAbove(parts), isDir); p != nil && !p.negated {
 		at.rule, at.verdict = p.text, secret
 	} else if p := r.file.find(parts, isDir); p != nil && !p.negated {
 		at.rule, at.verdict = p.text, secret
 	}
 	return at
+}
+
+// fromAbove returns the names of a path from above the root.
+func (r *Rules) fromAbove(parts []string) []string {
+	if r.above == nil {
+		return parts
+	}
+	return slices.Concat(r.above, parts)
 }
 
 // Selector is the part of a change that a user selected.

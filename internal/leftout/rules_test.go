@@ -47,6 +47,50 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestAbove: rules of several names are compared from above the directory. The directory
+// itself was named, and its own name leaves nothing out.
+func TestAbove(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		above, path string
+		out         bool
+	}{
+		{"/home/u/.docker", "config.json", true},
+		{"/home/u/.DOCKER", "Config.json", true},
+		{"/home/u/.docker", "sub/config.json", false},
+		{"/home/u/.docker", "contexts", false},
+		{"/home/u/.kube", "config", true},
+		{"/home/u/.kube", "config.json", false},
+		{"/home/u/.docker/sub", "config.json", false},
+		{"/home/u/docker", "config.json", false},
+		{"/home/u/.aws", "credentials", false},
+		{"/home/u/.aws", "id_rsa", true},
+		{"", "config.json", false},
+		{"/", "config.json", false},
+	} {
+		if rule, out := rules(t, leftout.Options{Above: c.above}).Match(c.path, false); out != c.out {
+			t.Errorf("%s in %s: left out %t by %q", c.path, c.above, out, rule)
+		}
+	}
+	for _, c := range []struct {
+		dir, path string
+		out       bool
+	}{
+		{"/srv", "/srv/u/.aws", true},
+		{"/srv", "/srv/u/.aws/sub", true},
+		{"/srv/u/.aws", "/srv/u/.aws", false},
+		{"/srv/u/.aws", "/srv/u/.aws/sub", false},
+		{"/srv/u/.kube", "/srv/u/.kube/config", true},
+		{"/srv", "/srv/u/.kube", false},
+		{"/", "/srv/.ssh", true},
+		{"/srv", "/srv/app", false},
+	} {
+		if rule, out := leftout.SecretBelow(c.dir, c.path, true); out != c.out {
+			t.Errorf("%s below %s: left out %t by %q", c.path, c.dir, out, rule)
+		}
+	}
+}
+
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("../../docs/reference/left-out.md")

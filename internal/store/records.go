@@ -71,6 +71,9 @@ type Rules struct {
 	NoDefaults bool     `json:"no_defaults,omitempty"`
 	Extra      []string `json:"extra,omitempty"`
 	IgnoreFile []byte   `json:"ignore_file,omitempty"`
+	// Above is the real path of the source when the cell was made. Cells of older versions
+	// have none: their rules stay as they were.
+	Above string `json:"above,omitempty"`
 }
 
 // LeftOut is one path that the rules left out.
