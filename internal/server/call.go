@@ -84,7 +84,7 @@ func (c sender) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
 // mayGive reports whether the caller may give a run what only the operator gives: another
 // root, --ro, grants of the host.
-func (c sender) mayGive() bool { return c.may(Admin) }
+func (c sender) mayGive() bool { return c.isOperator() }
 
 // id tells callers who are not the operator apart.
 func (c sender) id() string {
