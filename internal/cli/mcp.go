@@ -19,8 +19,9 @@ func newMCP(s *session) *cobra.Command {
 		Long: `Serve a cell to a language model, by the Model Context Protocol on stdin and stdout.
 A client such as a coding agent starts this command.
 
-The tools work on one cell, and on cells whose names begin with its name and a hyphen:
-the model makes those by fork. Other cells do not exist for it. --cell names the cell.
+The tools work on one cell, on its forks, and on cells that the model makes, whose names
+begin with that of the cell and a hyphen. Other cells do not exist for it, whatever their
+names. --cell names the cell.
 --from DIR takes the cell of a directory, and makes it if there is none. Without either
 it is the cell of the working directory, which must exist.
 

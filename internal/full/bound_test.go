@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/server"
 )
 
-// TestUsageOfOneCell asks what cells use for a caller that is bound to one. The name
-// of another cell begins with that of its own.
+// TestUsageOfOneCell asks what cells use for a caller that is bound to one. Its forks
+// count, and no other cell whose name begins with that of its own.
 func TestUsageOfOneCell(t *testing.T) {
 	t.Parallel()
 	engine, release, err := app.Open(t.TempDir()+"/home", app.Serve, caller.Caller{Actor: func() string { return "test" }})
@@ -25,13 +25,19 @@ func TestUsageOfOneCell(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, name := range []string{"demo", "demo-1", "demo2", "other"} {
-		if _, err := engine.Init(t.Context(), api.InitRequest{Name: name, Empty: true}); err != nil {
+	var id string
+	for _, name := range []string{"demo-private", "demo2", "other", "demo"} {
+		made, err := engine.Init(t.Context(), api.InitRequest{Name: name, Empty: true})
+		if err != nil {
 			t.Fatal(err)
 		}
+		id = made.CellID
+	}
+	if _, err := engine.Fork(t.Context(), api.ForkRequest{Cell: "demo", Name: "fork"}); err != nil {
+		t.Fatal(err)
 	}
 	s := server.New(server.Config{Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens()})
-	client := s.BoundClient(server.Bound{Name: "model", Cell: "demo"})
+	client := s.BoundClient(server.Bound{Name: "model", Cell: "demo", CellID: id})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/usage", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +55,7 @@ func TestUsageOfOneCell(t *testing.T) {
 	for _, c := range usage.Cells {
 		names = append(names, c.Cell)
 	}
-	if !slices.Equal(names, []string{"demo", "demo-1"}) {
+	if !slices.Equal(names, []string{"demo", "fork"}) {
 		t.Errorf("have %q", names)
 	}
 }

@@ -43,7 +43,7 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 		AllowSource: sources, Agents: session.Host{Tools: os.Environ(), Closed: engine.WrittenDirs, Served: true},
 		Engine: func(c caller.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
 	})
-	bound := server.Bound{Name: actor, Cell: o.Cell, Decide: o.AllowDecide}
+	bound := server.Bound{Name: actor, Cell: o.Cell, CellID: status.CellID, Decide: o.AllowDecide}
 	if bound.Ceiling, err = policyOf(ctx, engine, o.Cell); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 type stdio struct {
 	*model
 	operator *cell.Engine
+	home     string
 }
 
 // newStdio makes the cell demo with a policy, and serves it to a model.
@@ -43,7 +44,7 @@ func newStdio(t *testing.T, text string) stdio {
 	if _, err := operator.Init(t.Context(), api.InitRequest{Name: "demo", Empty: true, Policy: file}); err != nil {
 		t.Fatal(err)
 	}
-	return stdio{serveModel(t, home, api.MCPOptions{Cell: "demo"}), operator}
+	return stdio{serveModel(t, home, api.MCPOptions{Cell: "demo"}), operator, home}
 }
 
 // serveModel serves a cell to a model until the test ends.

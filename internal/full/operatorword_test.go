@@ -322,3 +322,86 @@ func TestAllowControlOfTokens(t *testing.T) {
 	}
 	d.problem(400, "token", "POST", "/v1/tokens", api.TokenBody{Name: "bad", Scopes: scopes, AllowControl: []string{"!x"}})
 }
+
+// TestWholeHome: what is about a whole home is for callers without bounds. A token with
+// bounds makes no tokens, so none with more than it has, and ends none.
+func TestWholeHome(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("a-one")
+	d.token(api.TokenBody{Name: "other", Scopes: []string{"read"}})
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Scopes []string `json:"x-scopes"`
+		}
+	}
+	d.want(200, &doc, "GET", "/openapi.json", nil)
+	bodies := map[string]any{"/v1/tokens": api.TokenBody{Name: "more", Scopes: []string{"admin"}}, "/v1/gc": api.GCBody{DryRun: true}}
+	free := d.token(api.TokenBody{Name: "free", Scopes: []string{"admin"}})
+	callers, count := boundedCallers(d), 0
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			if !slices.Contains(op.Scopes, "unbounded") {
+				if slices.Contains(op.Scopes, "admin") && path != "/v1/cells/{cell}/policy" {
+					t.Errorf("%s %s: needs admin, and is not about the whole home", method, path)
+				}
+				continue
+			}
+			count++
+			at := strings.NewReplacer("{token}", "other", "{agent}", "claude").Replace(path)
+			for who, c := range callers {
+				if r := c.send(strings.ToUpper(method), at, bodies[path]); r.status != http.StatusForbidden {
+					t.Errorf("%s: %s %s: %d %s", who, method, path, r.status, r.body)
+				}
+			}
+			if r := free.send(strings.ToUpper(method), at, bodies[path]); r.status == http.StatusForbidden {
+				t.Errorf("%s %s: %d %s", method, path, r.status, r.body)
+			}
+		}
+	}
+	if count < 9 {
+		t.Errorf("only %d routes", count)
+	}
+	for who, c := range callers {
+		if r := c.send("GET", "/v1/events?class=api_activity", nil); r.status != http.StatusForbidden {
+			t.Errorf("%s: the journal of requests: %d", who, r.status)
+		}
+	}
+}
+
+// TestMCPLineage: a model sees its cell, the forks of it and what it made itself, also after
+// it began again. The cell of another source does not exist for it, whatever its name.
+func TestMCPLineage(t *testing.T) {
+	t.Parallel()
+	s := newStdio(t, narrowPolicy)
+	for _, name := range []string{"demo-private", "other"} {
+		if _, err := s.operator.Init(t.Context(), api.InitRequest{Name: name, Empty: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.operator.Fork(t.Context(), api.ForkRequest{Cell: "demo", Name: "fork"}); err != nil {
+		t.Fatal(err)
+	}
+	s.do(nil, "cell_create", map[string]any{"name": "demo-own", "source": map[string]any{"empty": true}})
+	s.do(nil, "fork", map[string]any{"cell": "demo-own", "name": "demo-own-fork"})
+	again := serveModel(t, s.home, api.MCPOptions{Cell: "demo"})
+	for who, m := range map[string]*model{"first": s.model, "again": again} {
+		var list api.List[api.CellInfo]
+		m.do(&list, "cell_list", map[string]any{})
+		var names []string
+		for _, c := range list.Items {
+			names = append(names, c.Name)
+		}
+		slices.Sort(names)
+		if want := []string{"demo", "demo-own", "demo-own-fork", "fork"}; !slices.Equal(names, want) {
+			t.Errorf("%s: the cells are %q", who, names)
+		}
+		m.do(nil, "run", map[string]any{"cell": "fork", "command": []string{"true"}})
+		for _, name := range []string{"demo-private", "other"} {
+			m.fails(api.CodeNotFound, "run", map[string]any{"cell": name, "command": []string{"true"}})
+			m.fails(api.CodeNotFound, "fork", map[string]any{"cell": name, "name": "demo-copy"})
+		}
+		m.fails(api.CodeForbidden, "fork", map[string]any{"cell": "demo", "name": "demo-private"})
+		m.fails(api.CodeForbidden, "fork", map[string]any{"cell": "demo", "name": "mine"})
+	}
+}

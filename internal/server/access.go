@@ -24,6 +24,12 @@ func (c *call) deny(scope Scope) *problem {
 		p.header = http.Header{"Www-Authenticate": {"Bearer"}}
 		return p
 	}
+	if scope == Unbounded {
+		return newProblem(c.id, http.StatusForbidden, &api.Error{
+			Code: api.CodeForbidden, Message: "the request is about the whole home, and the token is bound to cells, a policy or a quota",
+			Hint: "`forkcell token create --scope admin` makes one without bounds",
+		})
+	}
 	return newProblem(c.id, http.StatusForbidden, &api.Error{
 		Code: api.CodeForbidden, Message: "the token does not have the scope " + string(scope),
 		Hint: "`forkcell token create --scope " + string(scope) + "` makes one that has it",

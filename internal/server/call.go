@@ -26,6 +26,8 @@ const (
 	Run    = token.Run
 	Decide = token.Decide
 	Admin  = token.Admin
+	// Unbounded is of the operator.
+	Unbounded = token.Unbounded
 )
 
 // call is one request: its id, who sent it, and the engine that acts for the sender.
@@ -54,15 +56,15 @@ type sender struct {
 	local bool
 	// grant has the rights of the token.
 	grant token.Grant
-	// only, if set, is the one cell that the caller sees, besides cells whose names
-	// begin with it and a hyphen.
-	only string
+	// only, if set, is the one cell that the caller sees, besides those of its lineage.
+	only    string
+	lineage *lineage
 }
 
 // sees reports whether the caller may know of a cell.
 func (c sender) sees(cell string) bool {
 	if c.only != "" {
-		return cell == c.only || strings.HasPrefix(cell, c.only+"-")
+		return c.lineage.has(cell)
 	}
 	return c.local || c.grant.SeesCell(cell)
 }
@@ -80,7 +82,12 @@ func (c sender) rights() string {
 func (c sender) mayUse(credential string) bool { return c.local || c.grant.MayUse(credential) }
 
 // may reports whether the caller has a scope.
-func (c sender) may(s Scope) bool { return c.local || c.grant.Allows(s) }
+func (c sender) may(s Scope) bool {
+	if s == Unbounded {
+		return c.isOperator()
+	}
+	return c.local || c.grant.Allows(s)
+}
 
 // mayGive reports whether the caller may give a run what only the operator gives: another
 // root, --ro, grants of the host.
@@ -126,6 +133,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	}
 	if peer.bound != nil {
 		c.caller = *peer.bound
+		c.caller.lineage = s.newLineage(peer.boundID, c.caller.only)
 		return c, nil
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -156,7 +164,10 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 	if !c.caller.isOperator() {
 		guest = &caller.Guest{AllowControl: c.caller.grant.AllowControl}
 	}
-	sees := c.caller.sees
+	sees, prefix := c.caller.sees, c.caller.grant.Cells
+	if c.caller.only != "" {
+		prefix = c.caller.lineage.root
+	}
 	if c.caller.seesAll() {
 		sees = nil
 	}
@@ -167,7 +178,7 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 	return caller.Caller{
 		ID: c.caller.id(), MayGive: gives, Budget: s.budget(c),
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
-		CannotDecide: !c.caller.may(Decide), Guest: guest, Sees: sees, Prefix: c.caller.grant.Cells, MayUse: c.caller.mayUse, FileSources: true,
+		CannotDecide: !c.caller.may(Decide), Guest: guest, Sees: sees, Prefix: prefix, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }
 

@@ -17,8 +17,8 @@ type describer interface {
 
 // addDetails adds the routes that describe a cell further.
 func (s *Server) addDetails() {
-	get := func(path, id, tag, summary string, needs Scope) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: []Scope{needs}}
+	get := func(path, id, tag, summary string, needs ...Scope) route {
+		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: needs}
 	}
 	log := get("/v1/cells/{cell}/log", "getLog", tagCells, "The history of a cell", Read)
 	log.command = "log {cell}"
@@ -43,7 +43,7 @@ func (s *Server) addDetails() {
 		func(ctx context.Context, c *call, in *InCell) (*api.DiskResult, error) {
 			return c.engine.Disk(ctx, in.Cell)
 		})
-	handle(s, get("/v1/disk", "getHomeDisk", tagOperation, "The disk space of all cells and of the home", Admin),
+	handle(s, get("/v1/disk", "getHomeDisk", tagOperation, "The disk space of all cells and of the home", Admin, Unbounded),
 		func(ctx context.Context, c *call, _ *struct{}) (*api.DiskResult, error) {
 			if !c.caller.seesAll() {
 				return nil, api.Refusef(api.CodeForbidden, "name a cell", "the token sees a part of the cells only")

@@ -21,12 +21,13 @@ type Client struct {
 	underWay sync.WaitGroup
 }
 
-// Bound describes a caller that is bound to one cell and to the cells whose names
-// begin with that of the cell and a hyphen. It may run, and has no credentials.
+// Bound describes a caller that is bound to one cell and to its lineage: forks of it, and
+// what such callers made. It may run, and has no credentials.
 type Bound struct {
 	// Name is the actor in statements.
 	Name string
-	Cell string
+	// Cell is the name of the cell, which begins the names of new cells, and CellID its id.
+	Cell, CellID string
 	// Decide lets the caller accept, reject and apply.
 	Decide bool
 	// Ceiling is a policy that must allow what the policy of a run allows.
@@ -35,12 +36,11 @@ type Bound struct {
 
 // BoundClient returns the client of a caller that is bound to a cell.
 func (s *Server) BoundClient(b Bound) *Client {
-	// Where a prefix is asked for, it is the nearest one.
-	grant := token.Grant{Name: b.Name, Cells: b.Cell, Scopes: []Scope{Run}, Ceiling: b.Ceiling}
+	grant := token.Grant{Name: b.Name, Scopes: []Scope{Run}, Ceiling: b.Ceiling}
 	if b.Decide {
 		grant.Scopes = append(grant.Scopes, Decide)
 	}
-	return &Client{server: s, host: "localhost", peer: peer{unix: true, bound: &sender{name: b.Name, only: b.Cell, grant: grant}}}
+	return &Client{server: s, host: "localhost", peer: peer{unix: true, boundID: b.CellID, bound: &sender{name: b.Name, only: b.Cell, grant: grant}}}
 }
 
 // Do sends a request. Closing the body of the answer ends a request that is still

@@ -31,6 +31,8 @@ type peer struct {
 	inside bool
 	// bound is a caller inside this process; nil for all others.
 	bound *sender
+	// boundID is the id of its cell.
+	boundID string
 }
 
 // Serve answers requests on the listeners until ctx ends. Then it refuses new ones, and

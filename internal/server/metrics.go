@@ -92,7 +92,7 @@ func (m *metrics) run(res *api.RunResult) {
 func (s *Server) addMetrics() {
 	handler := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
 	handleExchange(s, route{
-		method: http.MethodGet, path: "/metrics", id: "metrics", tag: tagOperation, summary: "Metrics, in Prometheus' text format", needs: []Scope{Admin},
+		method: http.MethodGet, path: "/metrics", id: "metrics", tag: tagOperation, summary: "Metrics, in Prometheus' text format", needs: []Scope{Admin, Unbounded},
 	}, streamResponse(map[string]string{"text/plain": "Prometheus' text format."}), func(ctx context.Context, x *exchange, _ *struct{}) {
 		if err := s.countCells(ctx, x.engine); err != nil {
 			x.fail(err)

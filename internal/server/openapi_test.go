@@ -108,9 +108,9 @@ func TestScopes(t *testing.T) {
 		"listFiles":         {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
 		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
 		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "agentSocket": {"run"}, "forwardPort": {"run"},
-		"metrics": {"admin"}, "getHomeDisk": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
-		"listTokens": {"admin"}, "createToken": {"admin"}, "revokeToken": {"admin"},
-		"acceptSession": {"run", "decide"}, "publishSession": {"run", "decide"}, "listAgentCredentials": {"admin"},
+		"metrics": {"admin", "unbounded"}, "getHomeDisk": {"admin", "unbounded"}, "collectGarbage": {"admin", "unbounded"}, "doctor": {"admin", "unbounded"}, "getKey": {"admin", "unbounded"}, "setPolicy": {"admin"},
+		"listTokens": {"admin", "unbounded"}, "createToken": {"admin", "unbounded"}, "revokeToken": {"admin", "unbounded"},
+		"acceptSession": {"run", "decide"}, "publishSession": {"run", "decide"}, "listAgentCredentials": {"admin", "unbounded"},
 		"health": nil, "ready": nil, "version": nil,
 	}
 	for path, operations := range doc.Paths {

@@ -19,8 +19,8 @@ func (s *Server) addPolicies() {
 	post := func(verb, of, id, summary string) route {
 		return route{method: http.MethodPost, path: "/v1/policies/" + verb, id: id, tag: tagPolicies, summary: summary, command: "policy " + verb + " {" + of + "}", needs: []Scope{Read}}
 	}
-	get := func(path, id, tag, summary string, needs Scope) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: []Scope{needs}}
+	get := func(path, id, tag, summary string, needs ...Scope) route {
+		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: needs}
 	}
 	presets := get("/v1/policies", "listPresets", tagPolicies, "List the presets", Read)
 	presets.command = "policy list"
@@ -36,14 +36,14 @@ func (s *Server) addPolicies() {
 		method: http.MethodPut, path: "/v1/cells/{cell}/policy", id: "setPolicy", tag: tagPolicies,
 		summary: "Give a cell another policy", needs: []Scope{Admin},
 	}, s.setPolicy)
-	handle(s, get("/v1/doctor", "doctor", tagOperation, "What this host can enforce", Admin),
+	handle(s, get("/v1/doctor", "doctor", tagOperation, "What this host can enforce", Admin, Unbounded),
 		func(ctx context.Context, c *call, _ *struct{}) (*api.Doctor[driver.Check], error) {
 			return &api.Doctor[driver.Check]{Controls: c.engine.Doctor(ctx)}, nil
 		})
-	handle(s, get("/v1/keys", "getKey", tagOperation, "The key that signs", Admin),
+	handle(s, get("/v1/keys", "getKey", tagOperation, "The key that signs", Admin, Unbounded),
 		func(ctx context.Context, c *call, _ *struct{}) (*api.KeyInfo, error) { return c.engine.Key(ctx) })
 	handle(s, route{
-		method: http.MethodPost, path: "/v1/gc", id: "collectGarbage", tag: tagOperation, summary: "Free states that nothing needs", command: "gc", needs: []Scope{Admin},
+		method: http.MethodPost, path: "/v1/gc", id: "collectGarbage", tag: tagOperation, summary: "Free states that nothing needs", command: "gc", needs: []Scope{Admin, Unbounded},
 	}, s.collectGarbage)
 }
 

@@ -18,6 +18,7 @@ import (
 
 // consumer knows what cells use, for quotas.
 type consumer interface {
+	Lineage(ctx context.Context, root string) (map[string]bool, error)
 	LiveCells(ctx context.Context) ([]inventory.LiveCell, error)
 	OwnBytes(ctx context.Context) (int64, error)
 	PausedCell(ctx context.Context, name string) (*cell.SavedCell, error)

@@ -17,6 +17,10 @@ const (
 	Admin  Scope = "admin"  // the rest
 )
 
+// Unbounded is no scope of a token. What is about a whole home needs it, and a caller
+// has it who is bound to no cells, policy or quota.
+const Unbounded Scope = "unbounded"
+
 // Scopes returns all scopes.
 func Scopes() []Scope { return []Scope{Read, Run, Decide, Admin} }
 
