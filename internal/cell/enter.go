@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -99,38 +98,4 @@ func (e *Engine) mayHave(c store.Cell, r store.Run, present *policy.Policy) erro
 	}
 	return api.Refusef(api.CodeForbidden, "stop the cell, and start it without that",
 		"cell %s is live with what %s may not give: %s", c.Name, e.Caller.Actor(), strings.Join(foreign, ", "))
-}
-
-// given names what the caller of a run gave it and other callers may not give. What a run of
-// a bounded caller has, the operator lets every caller have, such as the program of an
-// agent. used are the grants that its policy used.
-func (e *Engine) given(req runRequest, used []string) []string {
-	names := loose(req.RunOptions)
-	if len(used) > 0 && !slices.Contains(names, optionGrant) {
-		names = append(names, optionGrant)
-	}
-	for _, option := range []struct {
-		name string
-		set  bool
-	}{
-		{"--unrestricted", req.Network.Unrestricted},
-		{"ssh keys of the operator", req.Network.SSH != nil},
-		{"package managers as root", req.packages},
-	} {
-		if option.set {
-			names = append(names, option.name)
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return !e.Caller.Gives(name) })
-}
-
-// bounded reports whether the caller may give nothing that else only the operator gives.
-func (e *Engine) bounded() bool { return !e.Caller.Gives("") }
-
-// giving returns the rights of a caller as an order to a supervisor has them.
-func giving(bounded bool) func(string) bool {
-	if !bounded {
-		return nil
-	}
-	return func(string) bool { return false }
 }

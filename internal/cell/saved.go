@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/inventory"
 	"github.com/forkcell/forkcell/internal/memory"
 )
@@ -74,30 +73,4 @@ func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCe
 		},
 		CheckpointID: m.at.ID, Loose: loose(o),
 	}, nil
-}
-
-// optionGrant stands for what the operator granted to a policy.
-const optionGrant = "--grant"
-
-// loose returns the options that loosen a control, or show something of the operator's
-// host.
-func loose(o api.RunOptions) (names []string) {
-	for _, option := range []struct {
-		name string
-		set  bool
-	}{
-		{"--allow-degraded", o.AllowDegraded},
-		{"--as-root", o.AsRoot},
-		{"--root", o.Root != "" && o.Root != "host"},
-		{"--ro", len(o.ReadOnly) > 0},
-		{optionGrant, len(o.Grants.Paths)+len(o.Grants.Env) > 0},
-		{"--resolve", len(o.Network.Resolve) > 0},
-		{"--ca", len(o.Network.CA) > 0},
-		{"a login of the operator", len(o.Network.Logins) > 0},
-	} {
-		if option.set {
-			names = append(names, option.name)
-		}
-	}
-	return names
 }

@@ -117,7 +117,7 @@ func exceptions() []exception {
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
 		},
-		{"internal/publish", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/gitread", "internal/hosttool", "internal/leftout", "internal/outgoing", "internal/publish/forge", "internal/quote", "internal/redact"}, "a publication knows git and names of files: no cells, receipts or databases"},
+		{"internal/publish", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/gitconfig", "internal/gitread", "internal/hosttool", "internal/leftout", "internal/outgoing", "internal/publish/forge", "internal/quote", "internal/redact"}, "a publication knows git and names of files: no cells, receipts or databases"},
 		{"internal/mask", []string{"internal/fsx", "internal/failpoint", "internal/gitconfig", "internal/gitread", "internal/leftout", "internal/quote"}, "masks are made of names and of git settings: no cells, states or mounts"},
 		{"internal/publish/forge", []string{"internal/quote"}, "it knows HTTP and the services: no git, no files, no source of tokens"},
 		{"internal/mcp", []string{"internal/api", "internal/hint"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
@@ -157,7 +157,7 @@ func exceptions() []exception {
 			"internal/evidence",
 			[]string{
 				"internal/store", "internal/workspace", "internal/event", "internal/api", "internal/quote", "internal/failpoint", "receipt",
-				"internal/apply", "internal/fsx", "internal/leftout", "internal/gitread", "internal/mount", "internal/rights", "internal/tree",
+				"internal/apply", "internal/fsx", "internal/leftout", "internal/gitread", "internal/gitconfig", "internal/mount", "internal/rights", "internal/tree",
 			},
 			"evidence is statements, rows and manifests: it knows no driver, policy, network or command line",
 		},
