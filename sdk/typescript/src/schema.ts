@@ -1563,12 +1563,16 @@ export interface components {
             except?: string[];
             /** @description Accept a run that failed. */
             force?: boolean;
+            /** @description Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. */
+            leave_out?: string[];
             /** @description Accept only paths that match. */
             only?: string[];
             /** @description Why, for the record. */
             reason?: string;
-            /** @description The run; without it, the newest undecided one. */
+            /** @description The run. It is refused if its state has undecided work that is named neither in runs nor in leave_out. Without run and runs, all undecided work is accepted. */
             run?: string;
+            /** @description The runs and captured states that were shown, as the comparison of states names them. Nothing else is accepted. */
+            runs?: string[];
         };
         AcceptResult: {
             also_decided: string[];
@@ -1580,6 +1584,8 @@ export interface components {
             decision_id: string;
             root: string;
             run_id: string;
+            skipped?: string[];
+            whole?: components["schemas"]["PathNote"][];
         };
         AcceptedState: {
             cell: string;
@@ -1685,9 +1691,9 @@ export interface components {
             version_place: string;
         };
         ApplyBody: {
-            /** @description Patterns of control files that may be written. */
+            /** @description Patterns of control files that may be written. For the operator, and tokens with allow_control, whose patterns must match, too. */
             allow_control?: string[];
-            /** @description Keep set-id bits. */
+            /** @description Keep set-id bits. For the operator, and tokens with the pattern ** in allow_control. */
             allow_setuid?: boolean;
             /** @description Only say what would be written. */
             dry_run?: boolean;
@@ -1700,7 +1706,7 @@ export interface components {
             on_conflict?: "fail" | "ours" | "theirs";
             /** @description Apply only paths that match. */
             only?: string[];
-            /** @description The directory; without it, the source of the cell. */
+            /** @description The directory; without it, the source of the cell. Another one is for the operator, and tokens with allow_control. */
             to?: string;
         };
         ApplyResult: {
@@ -1772,6 +1778,7 @@ export interface components {
             first_answer_us: number;
             /** Format: int64 */
             memory_bytes: number;
+            sockets?: string;
         };
         BranchOrigin: {
             /** Format: date-time */
@@ -1975,6 +1982,7 @@ export interface components {
             no_new_privs: boolean;
             runtime: string;
             seccomp: string;
+            sockets?: string;
             user: string;
         };
         Copied: {
@@ -1988,7 +1996,7 @@ export interface components {
             backend?: "overlay" | "clone" | "delta";
             /** @description The state to fork; without it, the present one. */
             checkpoint?: string;
-            /** @description Patterns of files to leave out, besides the secret rules. */
+            /** @description Patterns of files to leave out, besides the secret rules. From the operator, !PATTERN takes a rule back. */
             exclude?: string[];
             /** @description Fork this cell instead of using a source. */
             fork_of?: string;
@@ -2027,21 +2035,21 @@ export interface components {
             ttl?: string;
         };
         CreateSession: {
-            /** @description Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin. */
+            /** @description Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Only for the operator. */
             acknowledged?: {
                 [key: string]: string;
             };
             /** @description The name of the agent; generic is any program. */
             agent: string;
-            /** @description What to allow beyond the mode. Needs the scope admin and an acknowledgement. */
+            /** @description What to allow beyond the mode, with an acknowledgement. Only for the operator. */
             allow?: ("control-plane-vcs" | "repo-mcp" | "arbitrary-command")[];
-            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            /** @description Run even if a control cannot be enforced. Only for the operator. */
             allow_degraded?: boolean;
             /** @description Admit a cell whose source is no git repository: its instruction files are used as they are. */
             allow_nongit?: boolean;
             /** @description Arguments of the agent. For generic they begin with the program, which the cell must have. */
             arguments?: string[];
-            /** @description Run as root in the cell. Needs the scope admin. */
+            /** @description Run as root in the cell. Only for the operator. */
             as_root?: boolean;
             /**
              * @description Whether the agent works without asking (yolo, the default) or asks.
@@ -2073,13 +2081,15 @@ export interface components {
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
             /**
-             * @description What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+             * @description What the session may reach. Without it strict, or that of the session that is rewound. breakglass is only for the operator.
              * @enum {string}
              */
             mode?: "strict" | "development" | "build" | "breakglass";
             /** @description Name of the session. Without one it is made from those of the cell and the agent. */
             name?: string;
-            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            /** @description Begin with the undecided work of the cell. Without it the session begins with what is accepted. */
+            on_top?: boolean;
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
             output_limit?: string;
             /**
              * Format: int64
@@ -2088,7 +2098,7 @@ export interface components {
             pids?: number;
             /** @description A policy as YAML, or the name of a preset. It is enforced together with that of the token. */
             policy?: string;
-            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator. */
             root?: string;
             /** @description Time limit, such as 30s. */
             timeout?: string;
@@ -2144,10 +2154,14 @@ export interface components {
         DiffResult: {
             cell: string;
             changes: components["schemas"]["ChangeJSON"][];
+            earlier?: components["schemas"]["EarlierWork"][];
             from: string;
             notes: string[];
+            runs?: string[];
             set_aside?: components["schemas"]["ChangeJSON"][];
             to: string;
+            /** Format: int64 */
+            unapplied?: number;
         };
         DiskResult: {
             cells: components["schemas"]["CellDisk"][];
@@ -2159,6 +2173,14 @@ export interface components {
         };
         DoctorCheck: {
             controls: components["schemas"]["Check"][];
+        };
+        EarlierWork: {
+            /** Format: int64 */
+            changed_files: number;
+            checkpoint_after: string;
+            checkpoint_before: string;
+            command?: string[];
+            id: string;
         };
         Empty: Record<string, never>;
         EvalBody: {
@@ -2175,6 +2197,7 @@ export interface components {
             duration_us: number;
             error: components["schemas"]["EvalError"] | null;
             output: string;
+            truncated?: ("value" | "value_json" | "output")[];
             value: string | null;
             value_json: unknown;
         };
@@ -2800,11 +2823,11 @@ export interface components {
         RaceBody: {
             /** @description Move the cell to the state of the winner. */
             accept?: boolean;
-            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            /** @description Run even if a control cannot be enforced. Only for the operator. */
             allow_degraded?: boolean;
             /** @description Also write it to the source directory. */
             apply?: boolean;
-            /** @description Run as root in the cell. Needs the scope admin. */
+            /** @description Run as root in the cell. Only for the operator. */
             as_root?: boolean;
             /** @description Different commands, instead of command and n. */
             attempts?: components["schemas"]["RaceAttemptBody"][];
@@ -2853,7 +2876,7 @@ export interface components {
              * @description The number of attempts.
              */
             n?: number;
-            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
             output_limit?: string;
             /**
              * Format: int64
@@ -2862,7 +2885,7 @@ export interface components {
             pids?: number;
             /** @description A policy as YAML, or the name of a preset. It is enforced together with that of the token. */
             policy?: string;
-            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator. */
             root?: string;
             /** @description Time limit, such as 30s. */
             timeout?: string;
@@ -2923,6 +2946,13 @@ export interface components {
             notes: string[];
             ok: boolean;
             problems: components["schemas"]["ReceiptProblem"][];
+            words?: components["schemas"]["ReceiptWords"];
+        };
+        ReceiptWords: {
+            decided: string;
+            from: string;
+            ran: string;
+            why: string;
         };
         RefreshBody: {
             /** @description Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows. */
@@ -2971,17 +3001,17 @@ export interface components {
             fs_only?: boolean;
         };
         RewindBody: {
-            /** @description Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin. */
+            /** @description Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Only for the operator. */
             acknowledged?: {
                 [key: string]: string;
             };
-            /** @description What to allow beyond the mode. Needs the scope admin and an acknowledgement. */
+            /** @description What to allow beyond the mode, with an acknowledgement. Only for the operator. */
             allow?: ("control-plane-vcs" | "repo-mcp" | "arbitrary-command")[];
-            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            /** @description Run even if a control cannot be enforced. Only for the operator. */
             allow_degraded?: boolean;
             /** @description Arguments of the agent. For generic they begin with the program, which the cell must have. */
             arguments?: string[];
-            /** @description Run as root in the cell. Needs the scope admin. */
+            /** @description Run as root in the cell. Only for the operator. */
             as_root?: boolean;
             /**
              * @description Whether the agent works without asking (yolo, the default) or asks.
@@ -3011,13 +3041,13 @@ export interface components {
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
             /**
-             * @description What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+             * @description What the session may reach. Without it strict, or that of the session that is rewound. breakglass is only for the operator.
              * @enum {string}
              */
             mode?: "strict" | "development" | "build" | "breakglass";
             /** @description Do not start the agent again. */
             no_start?: boolean;
-            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
             output_limit?: string;
             /**
              * Format: int64
@@ -3028,7 +3058,7 @@ export interface components {
             policy?: string;
             /** @description Why, for the log. */
             reason?: string;
-            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator. */
             root?: string;
             /** @description Time limit, such as 30s. */
             timeout?: string;
@@ -3096,11 +3126,11 @@ export interface components {
             unanswered?: components["schemas"]["UnansweredNetwork"];
         };
         RunBody: {
-            /** @description Accept the run if the command succeeds. Needs the scope decide. */
+            /** @description Accept the run if the command succeeds. It stays pending if earlier work is undecided. Needs the scope decide. */
             accept_on_success?: boolean;
-            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            /** @description Run even if a control cannot be enforced. Only for the operator. */
             allow_degraded?: boolean;
-            /** @description Run as root in the cell. Needs the scope admin. */
+            /** @description Run as root in the cell. Only for the operator. */
             as_root?: boolean;
             /**
              * @description Whether the cell keeps caches of package managers.
@@ -3126,7 +3156,7 @@ export interface components {
             };
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
-            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
             output_limit?: string;
             /**
              * Format: int64
@@ -3137,7 +3167,7 @@ export interface components {
             policy?: string;
             /** @description Restore the cell if the command fails. */
             restore_on_fail?: boolean;
-            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator. */
             root?: string;
             /** @description Input of the command, as text. */
             stdin?: string;
@@ -3166,6 +3196,7 @@ export interface components {
             outcome?: string;
             policy_hash?: string;
             receipt_id?: string;
+            result?: components["schemas"]["RunResult"];
             run_id: string;
             session?: components["schemas"]["SessionTerms"];
             /** Format: int64 */
@@ -3247,6 +3278,8 @@ export interface components {
             no_newline?: boolean;
         };
         SentMessage: {
+            /** @description Whether the program has shown something on its terminal since. Otherwise it may not have taken the message. */
+            confirmed: boolean;
             /** Format: int64 */
             sent_bytes: number;
             session_id: string;
@@ -3280,10 +3313,12 @@ export interface components {
             environment: {
                 [key: string]: string;
             };
+            kept_home?: boolean;
             limits: components["schemas"]["SessionLimits"];
             masked: string[];
             missing_credentials: string[];
             notes: string[];
+            on_top?: boolean;
             optional_limits: boolean;
             packages?: string;
             policy_hash: string;
@@ -3328,9 +3363,9 @@ export interface components {
             upload?: string;
         };
         StartBody: {
-            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            /** @description Run even if a control cannot be enforced. Only for the operator. */
             allow_degraded?: boolean;
-            /** @description Run as root in the cell. Needs the scope admin. */
+            /** @description Run as root in the cell. Only for the operator. */
             as_root?: boolean;
             /**
              * @description Whether the cell keeps caches of package managers.
@@ -3352,7 +3387,7 @@ export interface components {
             };
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
-            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it. */
+            /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
             output_limit?: string;
             /**
              * Format: int64
@@ -3361,7 +3396,7 @@ export interface components {
             pids?: number;
             /** @description A policy as YAML, or the name of a preset. It is enforced together with that of the token. */
             policy?: string;
-            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator. */
             root?: string;
             /** @description Time limit, such as 30s. */
             timeout?: string;
@@ -3460,6 +3495,8 @@ export interface components {
             summary: string;
         };
         TokenBody: {
+            /** @description Patterns of control files that the token may have written to a directory. With any, apply takes to; with **, also allow_setuid. */
+            allow_control?: string[];
             /** @description The token sees only cells whose names begin so. */
             cells?: string;
             /** @description Names in the daemon's credentials file that requests may use. */
@@ -3476,6 +3513,7 @@ export interface components {
             scopes: string[];
         };
         TokenCreated: {
+            allow_control: string[];
             cells: string;
             /** Format: date-time */
             created_at: string;
@@ -3496,6 +3534,7 @@ export interface components {
             token: string;
         };
         TokenInfo: {
+            allow_control: string[];
             cells: string;
             /** Format: date-time */
             created_at: string;
@@ -6373,7 +6412,7 @@ export interface operations {
     diff: {
         parameters: {
             query?: {
-                /** @description What this run changed. Without it, and without from and to: what the last run changed, or a live cell since its start. */
+                /** @description What this run changed. Without it, and without from and to: all undecided work, as accept takes it, else what the last run changed, or a live cell since its start. */
                 run?: string;
                 /** @description A state of the cell, or another cell. */
                 from?: string;

@@ -13,9 +13,11 @@ AcceptBody = TypedDict(
         'apply': NotRequired[bool],
         'except_': NotRequired[list[str]],
         'force': NotRequired[bool],
+        'leave_out': NotRequired[list[str]],
         'only': NotRequired[list[str]],
         'reason': NotRequired[str],
         'run': NotRequired[str],
+        'runs': NotRequired[list[str]],
     },
 )
 
@@ -67,7 +69,7 @@ class CreateCell(TypedDict):
     """
     exclude: NotRequired[list[str]]
     """
-    Patterns of files to leave out, besides the secret rules.
+    Patterns of files to leave out, besides the secret rules. From the operator, !PATTERN takes a rule back.
     """
     idle_timeout: NotRequired[str]
     """
@@ -374,7 +376,7 @@ class RaceBody(TypedDict):
     """
     allow_degraded: NotRequired[bool]
     """
-    Run even if a control cannot be enforced. Needs the scope admin.
+    Run even if a control cannot be enforced. Only for the operator.
     """
     apply: NotRequired[bool]
     """
@@ -382,7 +384,7 @@ class RaceBody(TypedDict):
     """
     as_root: NotRequired[bool]
     """
-    Run as root in the cell. Needs the scope admin.
+    Run as root in the cell. Only for the operator.
     """
     best: NotRequired[Literal['exit', 'score', 'fastest']]
     """
@@ -422,7 +424,7 @@ class RaceBody(TypedDict):
     """
     output_limit: NotRequired[str]
     """
-    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -434,7 +436,7 @@ class RaceBody(TypedDict):
     """
     root: NotRequired[str]
     """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator.
     """
     timeout: NotRequired[str]
     """
@@ -540,15 +542,15 @@ class ResumeBody(TypedDict):
 class RewindBody(TypedDict):
     acknowledged: NotRequired[dict[str, str]]
     """
-    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin.
+    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Only for the operator.
     """
     allow: NotRequired[list[Literal['control-plane-vcs', 'repo-mcp', 'arbitrary-command']]]
     """
-    What to allow beyond the mode. Needs the scope admin and an acknowledgement.
+    What to allow beyond the mode, with an acknowledgement. Only for the operator.
     """
     allow_degraded: NotRequired[bool]
     """
-    Run even if a control cannot be enforced. Needs the scope admin.
+    Run even if a control cannot be enforced. Only for the operator.
     """
     arguments: NotRequired[list[str]]
     """
@@ -556,7 +558,7 @@ class RewindBody(TypedDict):
     """
     as_root: NotRequired[bool]
     """
-    Run as root in the cell. Needs the scope admin.
+    Run as root in the cell. Only for the operator.
     """
     autonomy: NotRequired[Literal['yolo', 'prompt']]
     """
@@ -588,7 +590,7 @@ class RewindBody(TypedDict):
     """
     mode: NotRequired[Literal['strict', 'development', 'build', 'breakglass']]
     """
-    What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+    What the session may reach. Without it strict, or that of the session that is rewound. breakglass is only for the operator.
     """
     no_start: NotRequired[bool]
     """
@@ -596,7 +598,7 @@ class RewindBody(TypedDict):
     """
     output_limit: NotRequired[str]
     """
-    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -612,7 +614,7 @@ class RewindBody(TypedDict):
     """
     root: NotRequired[str]
     """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator.
     """
     timeout: NotRequired[str]
     """
@@ -639,15 +641,15 @@ class RewindBody(TypedDict):
 class RunBody(TypedDict):
     accept_on_success: NotRequired[bool]
     """
-    Accept the run if the command succeeds. Needs the scope decide.
+    Accept the run if the command succeeds. It stays pending if earlier work is undecided. Needs the scope decide.
     """
     allow_degraded: NotRequired[bool]
     """
-    Run even if a control cannot be enforced. Needs the scope admin.
+    Run even if a control cannot be enforced. Only for the operator.
     """
     as_root: NotRequired[bool]
     """
-    Run as root in the cell. Needs the scope admin.
+    Run as root in the cell. Only for the operator.
     """
     cache: NotRequired[Literal['off', 'standard']]
     """
@@ -675,7 +677,7 @@ class RunBody(TypedDict):
     """
     output_limit: NotRequired[str]
     """
-    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -691,7 +693,7 @@ class RunBody(TypedDict):
     """
     root: NotRequired[str]
     """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator.
     """
     stdin: NotRequired[str]
     """
@@ -745,6 +747,10 @@ class SuggestBody(TypedDict):
 
 
 class TokenBody(TypedDict):
+    allow_control: NotRequired[list[str]]
+    """
+    Patterns of control files that the token may have written to a directory. With any, apply takes to; with **, also allow_setuid.
+    """
     cells: NotRequired[str]
     """
     The token sees only cells whose names begin so.
@@ -867,15 +873,15 @@ BranchBody = TypedDict(
 class CreateSession(TypedDict):
     acknowledged: NotRequired[dict[str, str]]
     """
-    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin.
+    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Only for the operator.
     """
     allow: NotRequired[list[Literal['control-plane-vcs', 'repo-mcp', 'arbitrary-command']]]
     """
-    What to allow beyond the mode. Needs the scope admin and an acknowledgement.
+    What to allow beyond the mode, with an acknowledgement. Only for the operator.
     """
     allow_degraded: NotRequired[bool]
     """
-    Run even if a control cannot be enforced. Needs the scope admin.
+    Run even if a control cannot be enforced. Only for the operator.
     """
     allow_nongit: NotRequired[bool]
     """
@@ -887,7 +893,7 @@ class CreateSession(TypedDict):
     """
     as_root: NotRequired[bool]
     """
-    Run as root in the cell. Needs the scope admin.
+    Run as root in the cell. Only for the operator.
     """
     autonomy: NotRequired[Literal['yolo', 'prompt']]
     """
@@ -919,15 +925,19 @@ class CreateSession(TypedDict):
     """
     mode: NotRequired[Literal['strict', 'development', 'build', 'breakglass']]
     """
-    What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+    What the session may reach. Without it strict, or that of the session that is rewound. breakglass is only for the operator.
     """
     name: NotRequired[str]
     """
     Name of the session. Without one it is made from those of the cell and the agent.
     """
+    on_top: NotRequired[bool]
+    """
+    Begin with the undecided work of the cell. Without it the session begins with what is accepted.
+    """
     output_limit: NotRequired[str]
     """
-    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -939,7 +949,7 @@ class CreateSession(TypedDict):
     """
     root: NotRequired[str]
     """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator.
     """
     timeout: NotRequired[str]
     """
@@ -985,11 +995,11 @@ class WarmBody(TypedDict):
 class StartBody(TypedDict):
     allow_degraded: NotRequired[bool]
     """
-    Run even if a control cannot be enforced. Needs the scope admin.
+    Run even if a control cannot be enforced. Only for the operator.
     """
     as_root: NotRequired[bool]
     """
-    Run as root in the cell. Needs the scope admin.
+    Run as root in the cell. Only for the operator.
     """
     cache: NotRequired[Literal['off', 'standard']]
     """
@@ -1013,7 +1023,7 @@ class StartBody(TypedDict):
     """
     output_limit: NotRequired[str]
     """
-    How much of each stream is stored, such as 1MiB; 64MiB without it, and more needs the scope admin. A policy can lower it.
+    How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it.
     """
     pids: NotRequired[int]
     """
@@ -1025,7 +1035,7 @@ class StartBody(TypedDict):
     """
     root: NotRequired[str]
     """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator.
     """
     timeout: NotRequired[str]
     """

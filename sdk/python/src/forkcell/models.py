@@ -114,6 +114,7 @@ class BranchChild:
     cell: str
     first_answer_us: int
     memory_bytes: int
+    sockets: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -288,6 +289,7 @@ class Controls:
     runtime: str
     seccomp: str
     user: str
+    sockets: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -331,16 +333,6 @@ class DeniedNetwork:
 
 
 @dataclass(kw_only=True)
-class DiffResult:
-    cell: str
-    changes: list[ChangeJSON]
-    from_: str
-    notes: list[str]
-    to: str
-    set_aside: list[ChangeJSON] | None = None
-
-
-@dataclass(kw_only=True)
 class DiskResult:
     cells: list[CellDisk]
     total_bytes: int
@@ -350,6 +342,15 @@ class DiskResult:
 @dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
+
+
+@dataclass(kw_only=True)
+class EarlierWork:
+    changed_files: int
+    checkpoint_after: str
+    checkpoint_before: str
+    id: str
+    command: list[str] | None = None
 
 
 @dataclass(kw_only=True)
@@ -371,6 +372,7 @@ class EvalResult:
     output: str
     value: str | None
     value_json: Any
+    truncated: list[Literal['value', 'value_json', 'output']] | None = None
 
 
 @dataclass(kw_only=True)
@@ -817,13 +819,11 @@ class ReceiptProblem:
 
 
 @dataclass(kw_only=True)
-class ReceiptVerifyResult:
-    bound: list[BoundHash]
-    checked: int
-    key_id: str
-    notes: list[str]
-    ok: bool
-    problems: list[ReceiptProblem]
+class ReceiptWords:
+    decided: str
+    from_: str
+    ran: str
+    why: str
 
 
 @dataclass(kw_only=True)
@@ -872,6 +872,10 @@ class RunTimings:
 
 @dataclass(kw_only=True)
 class SentMessage:
+    confirmed: bool
+    """
+    Whether the program has shown something on its terminal since. Otherwise it may not have taken the message.
+    """
     sent_bytes: int
     session_id: str
 
@@ -950,6 +954,7 @@ class TimelineEntry:
 
 @dataclass(kw_only=True)
 class TokenCreated:
+    allow_control: list[str]
     cells: str
     created_at: str
     created_by: str
@@ -969,6 +974,7 @@ class TokenCreated:
 
 @dataclass(kw_only=True)
 class TokenInfo:
+    allow_control: list[str]
     cells: str
     created_at: str
     created_by: str
@@ -1128,6 +1134,19 @@ class DecisionInfo:
 
 
 @dataclass(kw_only=True)
+class DiffResult:
+    cell: str
+    changes: list[ChangeJSON]
+    from_: str
+    notes: list[str]
+    to: str
+    earlier: list[EarlierWork] | None = None
+    runs: list[str] | None = None
+    set_aside: list[ChangeJSON] | None = None
+    unapplied: int | None = None
+
+
+@dataclass(kw_only=True)
 class InitResult:
     backend: str
     backend_reason: str
@@ -1275,6 +1294,17 @@ class RaceResult:
 
 
 @dataclass(kw_only=True)
+class ReceiptVerifyResult:
+    bound: list[BoundHash]
+    checked: int
+    key_id: str
+    notes: list[str]
+    ok: bool
+    problems: list[ReceiptProblem]
+    words: ReceiptWords | None = None
+
+
+@dataclass(kw_only=True)
 class RunAnswer:
     cell: str
     changed_files: int
@@ -1322,27 +1352,6 @@ class RunAnswer:
 
 
 @dataclass(kw_only=True)
-class RunInfo:
-    actor: str
-    cell: str
-    checkpoint_before: str
-    command: list[str]
-    run_id: str
-    started_at: str
-    state: Literal['running', 'ended']
-    changed_files: int | None = None
-    checkpoint_after: str | None = None
-    decision: str | None = None
-    exit_code: int | None = None
-    finished_at: str | None = None
-    outcome: str | None = None
-    policy_hash: str | None = None
-    receipt_id: str | None = None
-    session: SessionTerms | None = None
-    signal: int | None = None
-
-
-@dataclass(kw_only=True)
 class RunResult:
     cell: str
     changed_files: int
@@ -1386,6 +1395,8 @@ class SessionPlan:
     title: str
     version_place: str
     workspace: str
+    kept_home: bool | None = None
+    on_top: bool | None = None
     packages: str | None = None
     ssh_notes: list[str] | None = None
     turns_taken: str | None = None
@@ -1481,15 +1492,8 @@ class AcceptResult:
     run_id: str
     applied: ApplyResult | None = None
     decision_before: str | None = None
-
-
-@dataclass(kw_only=True)
-class ListRunInfo:
-    items: list[RunInfo]
-    next: str | None
-    """
-    Cursor of the next page, or null.
-    """
+    skipped: list[str] | None = None
+    whole: list[PathNote] | None = None
 
 
 @dataclass(kw_only=True)
@@ -1502,3 +1506,34 @@ class RewoundSession:
     turn: int
     set_aside: list[str] | None = None
     stopped: RunResult | None = None
+
+
+@dataclass(kw_only=True)
+class RunInfo:
+    actor: str
+    cell: str
+    checkpoint_before: str
+    command: list[str]
+    run_id: str
+    started_at: str
+    state: Literal['running', 'ended']
+    changed_files: int | None = None
+    checkpoint_after: str | None = None
+    decision: str | None = None
+    exit_code: int | None = None
+    finished_at: str | None = None
+    outcome: str | None = None
+    policy_hash: str | None = None
+    receipt_id: str | None = None
+    result: RunResult | None = None
+    session: SessionTerms | None = None
+    signal: int | None = None
+
+
+@dataclass(kw_only=True)
+class ListRunInfo:
+    items: list[RunInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
