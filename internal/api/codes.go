@@ -284,7 +284,7 @@ func Codes() []CodeInfo {
 		{CodeSession, 500, "the session could not be started or changed"},
 		{CodeNoMemory, 409, "the checkpoint has no memory"},
 		{CodeTurns, 409, "the cell takes no turns, or a turn was skipped"},
-		{CodeNotShown, 409, "accepting would take work that was not shown"},
 		{CodeNoAttempt, 409, "the cell is no attempt of a race of the other one, or has no result"},
+		{CodeNotShown, 409, "accepting would take work that was not shown"},
 	}
 }

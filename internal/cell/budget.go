@@ -47,7 +47,10 @@ func spend(ctx context.Context, bytes int64) error {
 // withinBudget returns the reason why a budget ended the work that failed, or else the
 // failure.
 func withinBudget(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && cause != ctx.Err() {
+	if _, has := ctx.Value(budgetKey{}).(caller.Budget); !has || err == nil {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
 		return cause
 	}
 	return err
