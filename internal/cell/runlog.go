@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/history"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -41,7 +42,7 @@ func (e *Engine) RunLog(ctx context.Context, id string, stderr, follow bool, w i
 	_, _ = w.Write(nil)
 	_, err = io.Copy(w, f)
 	if err = errors.Join(err, f.Close()); errors.Is(err, store.ErrDigest) {
-		return api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "the stored output of %s was changed", r.ID)
+		return api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "the stored output %s of %s was changed", history.OutputDigest(r, stderr), r.ID)
 	}
 	return err
 }

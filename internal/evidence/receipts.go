@@ -80,9 +80,6 @@ func (l *Log) Receipt(r store.Run) (*api.ReceiptDoc, error) {
 	return doc, err
 }
 
-// ErrNoReceipt means that the log does not have the receipt of a run that has ended.
-var ErrNoReceipt = errors.New("no receipt")
-
 // RunOf returns the verified receipt of a finished run.
 func (l *Log) RunOf(runID string) (*receipt.Run, error) {
 	p, err := l.proofOf(runID)
@@ -118,7 +115,7 @@ func (l *Log) proofOf(runID string) (p proof, err error) {
 	if p.run == nil {
 		return p, &api.Error{
 			Kind: api.Refused, Code: api.CodeBadReceipt, Message: "the log has no receipt for " + runID,
-			Hint: "`forkcell receipt verify --all` names everything that does not hold", Err: ErrNoReceipt,
+			Hint: "`forkcell receipt verify --all` names everything that does not hold",
 		}
 	}
 	return p, nil

@@ -111,10 +111,7 @@ func (h *History) Logs(_ context.Context, cell, run string) (stdout, stderr io.R
 // OpenOutput opens the stored stderr, or else stdout, of a run. A stream without output
 // is empty; output that gc has freed is refused.
 func (h *History) OpenOutput(r store.Run, stderr bool) (io.ReadCloser, error) {
-	digest := r.Stdout
-	if stderr {
-		digest = r.Stderr
-	}
+	digest := OutputDigest(r, stderr)
 	if digest == "" {
 		return h.OpenLog("")
 	}
@@ -129,6 +126,14 @@ func (h *History) OpenOutput(r store.Run, stderr bool) (io.ReadCloser, error) {
 		return nil, api.Refusef(api.CodeFreed, "its length and hash remain: `forkcell receipt show "+r.ReceiptID+"`", "gc has freed the output of %s", r.ID)
 	}
 	return h.OpenLog(digest)
+}
+
+// OutputDigest returns the digest of the stored stderr, or else stdout, of a run.
+func OutputDigest(r store.Run, stderr bool) string {
+	if stderr {
+		return r.Stderr
+	}
+	return r.Stdout
 }
 
 // OpenLog opens stored output by its digest; "" is empty.

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -31,8 +30,8 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 		return &info, err
 	}
 	info.Result, err = h.ResultOf(r)
-	if errors.Is(err, evidence.ErrNoReceipt) {
-		err = nil // a part of the log is lost: what the database has of the run remains
+	if api.CodeOf(err) == api.CodeBadReceipt {
+		err = nil // what the database has of the run remains; the receipt says what is wrong with it
 	}
 	return &info, err
 }
