@@ -239,14 +239,6 @@ func (s *session) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decis
 	return err
 }
 
-func (s *session) state(id string) (c store.Checkpoint, err error) {
-	err = s.e.Store.View(func(tx *store.Tx) error {
-		c, err = tx.Checkpoint(id)
-		return err
-	})
-	return c, err
-}
-
 // acceptable finds the run to accept, or returns the reason why it cannot be
 // accepted.
 func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {

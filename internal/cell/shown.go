@@ -322,3 +322,12 @@ func repository(name string) string {
 	}
 	return ""
 }
+
+// state reads a checkpoint.
+func (s *session) state(id string) (c store.Checkpoint, err error) {
+	err = s.e.Store.View(func(tx *store.Tx) error {
+		c, err = tx.Checkpoint(id)
+		return err
+	})
+	return c, err
+}
