@@ -78,6 +78,7 @@ func check(v reflect.Value, p *plan, field, grammar string) error {
 				return err
 			}
 		}
+	default: // no text in it
 	}
 	return nil
 }

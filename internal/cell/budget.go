@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -50,7 +51,7 @@ func withinBudget(ctx context.Context, err error) error {
 	if _, has := ctx.Value(budgetKey{}).(caller.Budget); !has || err == nil {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
 		return cause
 	}
 	return err

@@ -197,7 +197,7 @@ func (p *promise) decide(name string, shown *api.DiffResult, unticked []string) 
 func (p *promise) waiting(name string) (map[string]bool, error) {
 	res, err := p.e.Apply(p.ctx, api.ApplyRequest{Cell: name, DryRun: true})
 	if api.CodeOf(err) == api.CodePending {
-		return nil, nil
+		return map[string]bool{}, nil
 	}
 	if err != nil {
 		return nil, err

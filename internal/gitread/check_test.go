@@ -3,7 +3,7 @@ package gitread_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // git's
+	"crypto/sha1"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,7 +53,7 @@ func TestPackOfOtherObjects(t *testing.T) {
 	first := bytes.Clone(offsets[:4])
 	copy(offsets, offsets[4:8])
 	copy(offsets[4:], first)
-	sum := sha1.Sum(b[:len(b)-20]) //nolint:gosec // git's
+	sum := sha1.Sum(b[:len(b)-20])
 	copy(b[len(b)-20:], sum[:])
 	if err := os.Chmod(found[0], 0o600); err != nil {
 		t.Fatal(err)

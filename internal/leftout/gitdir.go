@@ -76,11 +76,11 @@ func InGitDir(p string, isDir bool) GitFile {
 	case top == "modules":
 		return inModules(below, isDir)
 	case top == "worktrees" && !deep:
-		return dirOr(isDir, GitOther)
+		return dirOrOther(isDir)
 	case top == "worktrees":
 		name, rest, _ := strings.Cut(below, "/")
 		if rest == "" {
-			return dirOr(isDir, GitOther)
+			return dirOrOther(isDir)
 		}
 		if first, _, _ := strings.Cut(rest, "/"); name == "" || first == "modules" || first == "worktrees" {
 			return GitOther
@@ -124,11 +124,11 @@ func topFile(name string) GitFile {
 	return GitOther
 }
 
-func dirOr(isDir bool, file GitFile) GitFile {
+func dirOrOther(isDir bool) GitFile {
 	if isDir {
 		return GitDir
 	}
-	return file
+	return GitOther
 }
 
 // inModules returns what a path below the directory of submodules is. Their names may
@@ -155,7 +155,7 @@ func inRefs(p string, isDir bool, file GitFile) GitFile {
 	kind, name, below := strings.Cut(p, "/")
 	switch {
 	case p == "":
-		return dirOr(isDir, GitOther)
+		return dirOrOther(isDir)
 	case p == "stash" && !isDir:
 		return file
 	case !slices.Contains([]string{"heads", "tags", "remotes", "notes"}, kind):
@@ -180,7 +180,7 @@ func inLogs(p string, isDir bool) GitFile {
 	top, below, _ := strings.Cut(p, "/")
 	switch {
 	case p == "":
-		return dirOr(isDir, GitOther)
+		return dirOrOther(isDir)
 	case p == "HEAD" && !isDir:
 		return GitLog
 	case top == "refs":

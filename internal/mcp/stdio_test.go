@@ -1,4 +1,4 @@
-package mcp_test
+package mcp
 
 import (
 	"bufio"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/forkcell/forkcell/internal/mcp"
 )
 
 // TestStdioGoesOn: a line that is no message gets an error, and what comes after it an
@@ -59,7 +57,7 @@ func converse(t *testing.T, text string) (lines []string) {
 	fromServer, out := io.Pipe()
 	go func() {
 		server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		_ = server.Run(t.Context(), mcp.Stdio(in, out))
+		_ = server.Run(t.Context(), Stdio(in, out))
 		_ = out.Close()
 	}()
 	go func() { _, _ = io.WriteString(toServer, text) }()

@@ -80,7 +80,7 @@ func (p *Place) obey(at, below string) error {
 
 // has reports whether a directory has a name.
 func has(dir, name string) bool {
-	_, err := os.Lstat(filepath.Join(dir, name))
+	_, err := os.Lstat(dir + "/" + name)
 	return err == nil
 }
 

@@ -131,7 +131,7 @@ func (c *call) allowOperatorFields(ctx context.Context, in any) error {
 		return nil
 	}
 	rules, cell := operatorRules(), cellOf(in)
-	return eachOperatorField(reflect.ValueOf(in), "", func(name, rule string, value reflect.Value) error {
+	return eachOperatorField(reflect.ValueOf(in), func(name, rule string, value reflect.Value) error {
 		return rules[rule](ctx, c, operatorField{name, value, cell})
 	})
 }
@@ -149,21 +149,21 @@ func cellOf(in any) string {
 // eachOperatorField calls fn for each field with the tag, in a value of the types that
 // requests have: structs, pointers to them, lists and maps of them. Types that contain
 // themselves have values without an end only where a caller sent one, which JSON cannot.
-func eachOperatorField(v reflect.Value, name string, fn func(name, rule string, value reflect.Value) error) error {
+func eachOperatorField(v reflect.Value, fn func(name, rule string, value reflect.Value) error) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return eachOperatorField(v.Elem(), name, fn)
+			return eachOperatorField(v.Elem(), fn)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := eachOperatorField(v.Index(i), name, fn); err != nil {
+			if err := eachOperatorField(v.Index(i), fn); err != nil {
 				return err
 			}
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			if err := eachOperatorField(v.MapIndex(key), name, fn); err != nil {
+			if err := eachOperatorField(v.MapIndex(key), fn); err != nil {
 				return err
 			}
 		}
@@ -186,7 +186,7 @@ func eachFieldOf(v reflect.Value, fn func(name, rule string, value reflect.Value
 				return err
 			}
 		}
-		if err := eachOperatorField(v.Field(i), name, fn); err != nil {
+		if err := eachOperatorField(v.Field(i), fn); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,7 @@ func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
 }
 
 // boundDisk reports whether a sender has a quota of disk space.
-func (s sender) boundDisk() bool { return !s.local && s.grant.Quota.Disk != 0 }
+func (c sender) boundDisk() bool { return !c.local && c.grant.Quota.Disk != 0 }
 
 // usedDisk returns the disk space that counts for the sender of a request.
 func usedDisk(ctx context.Context, c *call) (int64, error) {
