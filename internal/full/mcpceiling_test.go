@@ -132,11 +132,11 @@ func (s stdio) stop(cell string) string {
 // within the policy of the cell.
 func TestMCPEveryPolicyIsUnderTheCeiling(t *testing.T) {
 	t.Parallel()
-	const narrow = "version: 1\nfilesystem_policy: { read_only: [/usr, /etc/ld.so.cache] }\nlimits: { pids: 70 }\n"
+	const narrow = "version: 1\nfilesystem_policy: { read_only: [/usr, /etc/ld.so.cache] }\nlimits: { open_files: 256 }\n"
 	const wide = `version: 1
 filesystem_policy: { read_only: [/usr, /etc] }
 process: { allow_syscalls: [io_uring_setup] }
-limits: { pids: 900 }
+limits: { open_files: 900 }
 network_policies:
   all: { endpoints: [{ host: example.com, port: 443 }], binaries: [{ path: /** }] }
 `
