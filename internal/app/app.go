@@ -111,7 +111,7 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *cell.Engine, release
 		release = func() error { cool(); return inner() }
 	}()
 	var written hosttool.Closed
-	find := func(name string) (string, error) { return hosttool.InEnv(caller.Env, written).Look(name) }
+	find := func(name string) (string, error) { return hosttool.InEnv(os.Environ(), written).Look(name) }
 	config := cell.Config{
 		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Find: find, Native: native.Options{ProbeDir: home}})},
 		Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Lines: patch.Lines, Logger: logger(),
