@@ -115,7 +115,7 @@ func topFile(name string) GitFile {
 	case "index":
 		return GitIndex
 	case "COMMIT_EDITMSG", "TAG_EDITMSG", "NOTES_EDITMSG", "SQUASH_MSG", "AUTO_MERGE",
-		"ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "gc.log", "gc.pid":
+		"ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "gc.log", "gc.pid", "opencode": // the last keeps an id of its own there
 		return GitBehind
 	}
 	if strings.HasPrefix(name, "MERGE_") || strings.HasSuffix(name, ".lock") {

@@ -22,7 +22,7 @@ func TestInGitDir(t *testing.T) {
 		leftout.GitPack:       {"objects/pack/pack-ab" + hex + ".pack"},
 		leftout.GitPackIndex:  {"objects/pack/pack-ab" + hex + ".idx"},
 		leftout.GitBehind: {
-			"COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG", "gc.log", "index.lock", "refs/heads/a.lock", "info/refs",
+			"COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG", "gc.log", "opencode", "index.lock", "refs/heads/a.lock", "info/refs",
 			"objects/info/packs", "objects/info/commit-graph", "objects/pack/multi-pack-index", "objects/pack/pack-ab" + hex + ".rev",
 			"objects/ab/tmp_obj_x", "worktrees/w/ORIG_HEAD", "modules/m/COMMIT_EDITMSG",
 		},
