@@ -55,13 +55,19 @@ type forking struct {
 	from     store.Cell
 	at       store.Checkpoint
 	settings api.Settings
-	pauseUS  int64             // of a live cell
-	lock     *store.Lock       // of the home; the caller releases it
-	race     string            // id of the race that forks, if any
-	expect   *int64            // the revision that the cell must have when it is forked; nil is any
-	captured bool              // the state was captured for this, which changed the revision
-	newHome  *workspace.Sealed // the state with an empty home; nil to keep the home
-	pending  []string          // undecided work that the state contains
+	pauseUS  int64       // of a live cell
+	lock     *store.Lock // of the home; the caller releases it
+	race     string      // id of the race that forks, if any
+	expect   *int64      // the revision that the cell must have when it is forked; nil is any
+	captured bool        // the state was captured for this, which changed the revision
+	next     *nextState  // what the forks move to at once; nil to stay
+	pending  []string    // undecided work that the state contains
+}
+
+// nextState is a state that was made of the forked one.
+type nextState struct {
+	kind   string
+	sealed workspace.Sealed
 }
 
 // stateToFork finds the state that a request means, of a cell that has a revision; nil is
@@ -251,8 +257,8 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 		if err := e.Evidence.Change(tx, c, at, receipt.OpFork, raceDetail(f.race)); err != nil {
 			return err
 		}
-		if f.newHome != nil {
-			if err := e.leaveHome(tx, f, c); err != nil {
+		if f.next != nil {
+			if err := e.moveFork(tx, f, c); err != nil {
 				return err
 			}
 		}
@@ -261,6 +267,19 @@ func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error 
 		return nil // judging leaves no trace in the attempt
 	}
 	return e.decideFork(tx, f.from, at)
+}
+
+// moveFork moves a new fork to the state that was made of the forked one.
+func (e *Engine) moveFork(tx *store.Tx, f forking, c store.Cell) error {
+	next := e.NewCheckpoint(c, f.at.ID, f.next.kind, "", f.next.sealed)
+	if err := tx.PutCheckpoint(next); err != nil {
+		return err
+	}
+	c.Head = next.ID
+	if err := tx.PutCell(c); err != nil {
+		return err
+	}
+	return e.Evidence.Change(tx, c, next, receipt.OpCheckpoint, nil)
 }
 
 // decideFork records that a run's result was forked, if a run made the state.

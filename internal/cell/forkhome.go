@@ -6,7 +6,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // kindNewHome is the kind of a state that was made from another one, with an empty home.
@@ -30,19 +29,6 @@ func (e *Engine) emptyHome(ctx context.Context, f *forking) error {
 	if err != nil {
 		return fmt.Errorf("empty the home of the fork: %w", err)
 	}
-	f.newHome = &sealed
+	f.next = &nextState{kindNewHome, sealed}
 	return nil
-}
-
-// leaveHome moves a new fork to the state with an empty home.
-func (e *Engine) leaveHome(tx *store.Tx, f forking, c store.Cell) error {
-	next := e.NewCheckpoint(c, f.at.ID, kindNewHome, "", *f.newHome)
-	if err := tx.PutCheckpoint(next); err != nil {
-		return err
-	}
-	c.Head = next.ID
-	if err := tx.PutCell(c); err != nil {
-		return err
-	}
-	return e.Evidence.Change(tx, c, next, receipt.OpCheckpoint, nil)
 }

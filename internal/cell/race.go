@@ -182,8 +182,9 @@ func (r *Race) Attempts() []string {
 	return names
 }
 
-// ForkForJudge forks the state that an attempt has ended with, and returns the name
-// of the new cell. What happens in it leaves no trace in the attempt.
+// ForkForJudge makes a cell with the workspace that an attempt has ended with, and with
+// the home and the other areas of the raced cell. It returns the name of the new cell.
+// What happens in it leaves no trace in the attempt.
 func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (string, error) {
 	names := judges([]string{attempt})
 	f, err := r.e.stateToFork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, nil)
@@ -191,6 +192,13 @@ func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (st
 		return names[0], err
 	}
 	defer f.lock.Unlock()
+	sealed, err := r.e.withWorkspaceOf(ctx, f.from, r.base, f.at)
+	if err != nil {
+		return names[0], err
+	}
+	if sealed != nil {
+		f.next = &nextState{kindJudged, *sealed}
+	}
 	return names[0], r.fork(ctx, f, names, true)
 }
 

@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// Accept moves the raced cell to the state of the winner. One signed decision names
-// the winner, all attempts and their scores. It is refused if the cell has moved
+// Accept moves the raced cell to a state with the workspace of the winner; its home and
+// its other areas stay. One signed decision names the winner, all attempts and their
+// scores. It is refused if the cell has moved
 // since the race began.
 func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResult, error) {
 	s, err := r.e.hold(ctx, r.cell.Name, "race", d.Wait)
@@ -60,12 +62,29 @@ func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d
 	if err != nil {
 		return nil, err
 	}
+	tip := to
+	sealed, err := r.e.withWorkspaceOf(ctx, s.cell, s.head, tip)
+	if err != nil {
+		return nil, err
+	}
+	made := sealed != nil && !sealed.Unchanged
+	switch {
+	case made:
+		to = r.e.NewCheckpoint(s.cell, s.head.ID, evidence.PartialState, run.ID, *sealed)
+	case sealed != nil:
+		to = s.head
+	}
 	res := &api.AcceptResult{Cell: s.cell.Name, RunID: run.ID, Decision: accepted, CheckpointID: to.ID, Root: to.Root(), Also: []string{}}
 	err = s.moveHead(ctx, to, func(tx *store.Tx) (err error) {
+		if made {
+			if err := tx.PutCheckpoint(to); err != nil {
+				return err
+			}
+		}
 		if res.DecisionID, err = s.decideRun(tx, run, accepted, to, decision{Automatic: d.Best != string(receipt.BestChosen), Forced: d.Forced, Reason: d.Reason, Race: race}); err != nil {
 			return err
 		}
-		also, err := s.acceptEarlier(tx, run.ID, to, to, decision{Automatic: d.Best != string(receipt.BestChosen), Reason: d.Reason})
+		also, err := s.acceptEarlier(tx, run.ID, tip, to, decision{Automatic: d.Best != string(receipt.BestChosen), Reason: d.Reason})
 		res.Also = append(res.Also, also...)
 		return err
 	})

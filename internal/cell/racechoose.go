@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -153,22 +152,22 @@ func (s *session) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAt
 }
 
 // chosen returns the decision by which the cell has accepted a run as the winner of a
-// race, if it stands and the head contains the work.
+// race, if it stands and the cell has not left the state that it was moved to.
 func (s *session) chosen(winner *receipt.Run) (id string, err error) {
 	if s.cell.Inherited[winner.RunID] != accepted {
 		return "", nil
 	}
-	var has bool
+	var here lineage
 	err = s.e.Store.View(func(tx *store.Tx) (err error) {
-		has, err = home.InLineage(tx, winner.CheckpointAfter.ID, s.head.ID)
+		here, err = lineageSet(tx, s.head.ID)
 		return err
 	})
-	if err != nil || !has {
+	if err != nil {
 		return "", err
 	}
 	list, err := s.e.Evidence.Decisions(s.cell.ID, winner.RunID)
 	for _, d := range list {
-		if d.Race != nil && d.Result == accepted {
+		if d.Race != nil && d.Result == accepted && here[d.HeadAfter] {
 			id = d.DecisionID
 		}
 	}
@@ -218,14 +217,22 @@ func (e *Engine) pastInfo(tx *store.Tx, raced store.Cell, p *pastRace) (api.Past
 	_, busy := e.Store.CellHolder(p.id)
 	info := api.PastRace{RaceID: p.id, CheckpointID: p.base, Open: raced.Head == p.base && !busy, Judge: append([]string{}, p.judge...), Attempts: p.infos()}
 	here, err := lineageSet(tx, raced.Head)
+	if err != nil {
+		return info, err
+	}
 	for i, a := range p.attempts {
-		if a.run == nil || raced.Inherited[a.run.RunID] != accepted || !here[a.run.CheckpointAfter.ID] {
+		if a.run == nil || raced.Inherited[a.run.RunID] != accepted {
 			continue
 		}
-		// One that changed nothing is part of every state, also of that of another winner.
-		if info.Winner == nil || a.run.CheckpointAfter.ID != p.base {
+		// One that changed nothing in the workspace is part of every state, also of that of
+		// another winner.
+		has := here[a.run.CheckpointAfter.ID] || here[a.run.RunID]
+		if !has && a.run.ChangedFiles > 0 {
+			continue
+		}
+		if info.Winner == nil || has && a.run.CheckpointAfter.ID != p.base {
 			info.Winner = &info.Attempts[i].Attempt
 		}
 	}
-	return info, err
+	return info, nil
 }

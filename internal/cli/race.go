@@ -45,10 +45,10 @@ func newRace(s *session) *cobra.Command {
 
 Each attempt runs in a fork of its own, with its number in FORKCELL_ATTEMPT. -n runs
 the same command several times; --attempt, repeated, runs different ones. --judge is
-a command that is run in the result of each attempt that succeeded. It gets a fork of
-its own without a network, so it leaves no trace in the attempt. A judge that fails
-rules its attempt out, and the last line that it prints is the score if it is a
-number.
+a command that is run in the workspace of each attempt that succeeded. It gets a fork
+of its own without a network, so it leaves no trace in the attempt. The home and all
+other files of that fork are those of CELL. A judge that fails rules its attempt out,
+and the last line that it prints is the score if it is a number.
 
 --best chooses among the attempts that succeeded and that the judge did not rule out:
 exit takes the first, score the one with the highest score, fastest the one whose
@@ -56,8 +56,8 @@ command took the shortest time. Equal ones go to the lowest number. If none is l
 nobody wins, and race exits 1.
 
 The cell of the winner is kept, and the others are removed; their receipts stay. With
---accept the cell moves to the winner's state by one signed decision that names all
-attempts and their scores, and no fork is kept. If the cell has moved meanwhile, that
+--accept the cell gets the winner's workspace by one signed decision that names all
+attempts and their scores, and no fork is kept. Its home and its other files stay. If the cell has moved meanwhile, that
 is refused (exit 4) and the winner is kept.
 
 --choose does it afterwards: it makes no attempts, and accepts the one whose cell is

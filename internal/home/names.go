@@ -260,13 +260,15 @@ func (h *Home) FindRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error
 		}
 		return r, err
 	}
-	// A fork has the runs whose work it inherited.
+	// A fork has the runs whose work, or a part of it, it inherited; a raced cell has that
+	// of the winner.
 	inherited := func(id string) (bool, error) {
 		r, err := tx.Run(id)
 		if err != nil {
 			return false, err
 		}
-		return InLineage(tx, r.After, c.Head)
+		line, err := tx.Lineage(c.Head)
+		return slices.ContainsFunc(line, func(chk store.Checkpoint) bool { return chk.ID == r.After || chk.RunID == r.ID }), err
 	}
 	id, err := h.CompleteID(tx, "runs", ref, inherited)
 	if err != nil {
