@@ -56,7 +56,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	if err := s.squash(ctx); err != nil {
 		return nil, home.StateError(s.head, err)
 	}
-	if err := r.addCache(req); err != nil {
+	if err := r.addCache(ctx, req); err != nil {
 		return nil, err
 	}
 	if err := r.maskControl(ctx, req.Control); err != nil {

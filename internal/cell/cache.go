@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"crypto/sha512"
 	"errors"
 	"path"
@@ -76,21 +77,22 @@ func checkCache(c store.Cell, shown []string) error {
 // cacheArea returns the area of the caches for a generation on a state. A state
 // that has the area keeps its base. Any other gets the newest shared state of its
 // source directory, or else of the home.
-func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *api.CacheUse, error) {
-	area := workspace.Area{Name: home.AreaCache, Target: cachePath}
+func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (area workspace.Area, had bool, _ *api.CacheUse, _ error) {
+	area = workspace.Area{Name: home.AreaCache, Target: cachePath}
 	info, err := e.Workspace.Info(head.Layer)
 	if err != nil {
-		return area, nil, home.LayerError(head, err)
+		return area, false, nil, home.LayerError(head, err)
 	}
-	if old, had := info.Areas[home.AreaCache]; had {
+	old, had := info.Areas[home.AreaCache]
+	if had {
 		area.Base = old.Base
 	} else if at, err := sharedFor(tx, c); err == nil {
 		area.Base = workspace.Base{Layer: at.Layer, Label: at.ID}
 	} else if !errors.Is(err, store.ErrNotFound) {
-		return area, nil, err
+		return area, false, nil, err
 	}
 	use, err := e.cacheUse(tx, area.Base)
-	return area, use, err
+	return area, had, use, err
 }
 
 // cacheUse describes the shared state that the area is based on.
@@ -140,23 +142,29 @@ func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runReques
 		return nil, err
 	}
 	err = e.View(func(tx *store.Tx) error {
-		_, use, err = e.cacheArea(tx, c, head)
+		_, _, use, err = e.cacheArea(tx, c, head)
 		return err
 	})
 	return use, err
 }
 
 // addCache adds the area of the caches to a run that uses them.
-func (r *run) addCache(req runRequest) error {
+func (r *run) addCache(ctx context.Context, req runRequest) error {
 	on, err := cacheOn(r.cell, req)
 	if err != nil || !on {
 		return err
 	}
-	return r.e.Store.View(func(tx *store.Tx) error {
-		area, use, err := r.e.cacheArea(tx, r.cell, r.head)
-		r.areas, r.cache = append(r.areas, area), use
+	var area workspace.Area
+	var had bool
+	err = r.e.Store.View(func(tx *store.Tx) (err error) {
+		area, had, r.cache, err = r.e.cacheArea(tx, r.cell, r.head)
 		return err
 	})
+	if err == nil && !had && area.Base.Layer != "" {
+		area.Without, err = r.e.unlisted(ctx, r.head, area.Base.Layer)
+	}
+	r.areas = append(r.areas, area)
+	return err
 }
 
 // basesOf lists the shared states that a state is based on.

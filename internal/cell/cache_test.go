@@ -1,7 +1,12 @@
 package cell_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,9 +21,53 @@ import (
 
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/gosum"
 )
 
 func cached(r *api.RunRequest) { r.Cache = api.CacheStandard }
+
+// archiveOf returns an archive of a version of the module x that has a word in it.
+func archiveOf(version, word string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.CreateHeader(&zip.FileHeader{Name: "x@" + version + "/word", Method: zip.Store})
+	if err == nil {
+		_, err = f.Write([]byte("word=" + word + "\n"))
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// sumOf returns the line of go.sum for an archive of the module x.
+func sumOf(version string, archive []byte) string {
+	hash, err := gosum.Archive(context.Background(), bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		panic(err)
+	}
+	return "x " + version + " " + hash + "\n"
+}
+
+// listed is a go.sum that has every module that the tests put into caches.
+func listed() []byte {
+	var sums strings.Builder
+	for _, word := range []string{"one", "far", "x", "first"} {
+		for _, version := range []string{"v1", "v2"} {
+			sums.WriteString(sumOf(version, archiveOf(version, word)))
+		}
+		sums.WriteString("x v1/go.mod " + gosum.Mod([]byte(word+"\n")) + "\n")
+	}
+	for i := range 4 {
+		fmt.Fprintf(&sums, "x v%d/go.mod %s\n", i, gosum.Mod(fmt.Appendln(nil, i)))
+	}
+	return []byte(sums.String())
+}
+
+// putArchive is a line of a script that puts an archive of the module x into the caches.
+func putArchive(version, word string) string {
+	return fmt.Sprintf("\necho %s | base64 -d > /cache/go/mod/cache/download/x/@v/%s.zip\n", base64.StdEncoding.EncodeToString(archiveOf(version, word)), version)
+}
 
 // fill is a script that puts one file into every part of the caches that is
 // treated differently; word is in all of them.
@@ -34,7 +83,7 @@ func fill(word string) string {
 	} {
 		fmt.Fprintf(&script, "mkdir -p $(dirname /cache/%s)\necho %s > /cache/%s\n", name, word, name)
 	}
-	return "set -e\n" + script.String()
+	return "set -e\n" + script.String() + putArchive("v1", word)
 }
 
 // digestPath is where npm keeps the contents with a certain digest.
@@ -57,12 +106,13 @@ var (
 )
 
 // from makes a cell with caches, from its own directory, or from source if it
-// is not empty.
+// is not empty. A directory of its own has a go.sum with all modules.
 func (w *world) from(name, source string) string {
 	w.Helper()
 	if source == "" {
 		source = filepath.Join(w.TempDir(), name)
 		w.ok(os.MkdirAll(source, 0o755))
+		w.ok(os.WriteFile(filepath.Join(source, "go.sum"), listed(), 0o644))
 	}
 	_, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: source, Cache: api.CacheStandard})
 	w.ok(err)
@@ -158,7 +208,7 @@ func TestPromoteAddsToWhatIsThere(t *testing.T) {
 	w.from("far", "")
 	const zip = "/cache/go/mod/cache/download/x/@v/v1.zip"
 	w.sh("one", fill("one"), acceptOnSuccess)
-	w.sh("far", fill("far")+"echo far > "+strings.Replace(zip, "v1", "v2", 1), acceptOnSuccess)
+	w.sh("far", fill("far")+putArchive("v2", "far"), acceptOnSuccess)
 	w.promote("one")
 	if res := w.promote("far"); res.Caches[0].Kept != 3 || res.Caches[0].Files != 1 {
 		t.Errorf("promoted from elsewhere: %+v", res.Caches)
@@ -167,11 +217,78 @@ func TestPromoteAddsToWhatIsThere(t *testing.T) {
 	w.sh("two", "echo two > /cache/go/build/00/00-d; rm /cache/pip/wheels/0/x.whl", acceptOnSuccess)
 	w.promote("two")
 	w.from("three", source)
-	_, out := w.sh("three", "cat "+zip+" "+strings.Replace(zip, "v1", "v2", 1)+" /cache/go/build/00/00-d /cache/pip/wheels/0/x.whl")
-	if out != "one\nfar\ntwo\none\n" {
+	_, out := w.sh("three", "grep -aoh 'word=[a-z]*' "+zip+" "+strings.Replace(zip, "v1", "v2", 1)+"; cat /cache/go/build/00/00-d /cache/pip/wheels/0/x.whl")
+	if out != "word=one\nword=far\ntwo\none\n" {
 		t.Errorf("the third cell of the directory finds %q", out)
 	}
 	w.sound("one", "two", "three", "far", "cache:home", "cache:"+source)
+}
+
+// TestUnlistedModules: a cell sees only modules of a shared cache whose hashes a go.sum of
+// its state has. The checksum database may be off, and then the go command believes what
+// it finds and writes that hash into go.sum.
+func TestUnlistedModules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.sh("one", fill("one")+putArchive("v2", "one"), acceptOnSuccess)
+	w.promote("one")
+	archive := sumOf("v1", archiveOf("v1", "one"))
+	mod := "x v1/go.mod " + gosum.Mod([]byte("one\n")) + "\n"
+	const at = "./go/mod/cache/download/x/@v/v1"
+	for i, c := range []struct {
+		name, file, sums string
+		want             []string
+	}{
+		{"nothing is listed", "", "", nil},
+		{"all is listed", "go.sum", archive + mod, []string{at + ".mod", at + ".zip"}},
+		{"in a module below", "a/b/go.sum", archive, []string{at + ".zip"}},
+		{"for a workspace", "go.work.sum", mod, []string{at + ".mod"}},
+		{"with another hash", "go.sum", sumOf("v1", archiveOf("v1", "far")), nil},
+		{"as another version", "go.sum", strings.Replace(archive, "v1", "v2", 1), nil},
+		{"in a file of another name", "go.sum.orig", archive + mod, nil},
+	} {
+		dir := filepath.Join(w.TempDir(), "far")
+		w.ok(os.MkdirAll(filepath.Join(dir, filepath.Dir(c.file)), 0o755))
+		if c.file != "" {
+			w.ok(os.WriteFile(filepath.Join(dir, c.file), []byte(c.sums), 0o644))
+		}
+		name := fmt.Sprintf("far%d", i)
+		w.from(name, dir)
+		var want []string
+		for _, p := range sharedByAll {
+			if !strings.Contains(p, "go/mod") {
+				want = append(want, p)
+			}
+		}
+		w.wantCache(c.name, name, append(want, c.want...))
+		w.sound(name)
+		w.ok(os.RemoveAll(dir)) // no later case has its files
+	}
+
+	// The directory's own cache has what the go command does not check at all.
+	w.ok(os.WriteFile(filepath.Join(source, "go.sum"), nil, 0o644))
+	w.from("two", source)
+	var rest []string
+	for _, p := range sharedBySource {
+		if !strings.Contains(p, "/mod/") || strings.Contains(p, "toolchain") || strings.HasSuffix(p, "y.mod") {
+			rest = append(rest, p)
+		}
+	}
+	w.wantCache("the same directory without its go.sum", "two", rest)
+
+	// What a state lists counts when its caches begin. A run that leaves the caches as
+	// they are begins nothing; what was hidden then is downloaded again.
+	w.ok(os.WriteFile(filepath.Join(source, "go.sum"), listed(), 0o644))
+	_, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "two"})
+	w.ok(err)
+	w.wantCache("after a refresh", "two", append([]string{"./go/mod/cache/download/x/@v/v2.zip"}, sharedBySource...))
+	w.sh("far0", "echo mine > /cache/go/mod/mine", acceptOnSuccess)
+	w.sh("far0", "cat > go.sum <<'END'\n"+archive+"END", acceptOnSuccess)
+	w.wantCache("after a run that wrote there", "far0", []string{"./go/mod/mine", "./npm/_cacache/content-v2/sha512/" + digestPath})
+	w.sh("far0", "mkdir -p /cache/go/mod/cache/download/x/@v"+putArchive("v1", "far"), acceptOnSuccess)
+	w.wantCache("what it downloaded", "far0", []string{at + ".zip", "./go/mod/mine", "./npm/_cacache/content-v2/sha512/" + digestPath})
+	w.sound("far0", "two", "cache:home", "cache:"+source)
 }
 
 // TestPromoteTakesOnlyFiles: whatever a cell makes, a shared cache has only

@@ -174,6 +174,7 @@ func scenarios() []scenario {
 					w.Errorf("half a promotion left %d shared caches", n)
 				}
 				w.promote("demo")
+				w.ok(os.WriteFile(filepath.Join(w.source, "go.sum"), listed(), 0o644))
 				w.from("new", w.source)
 				w.wantCache("promoted again", "new", sharedBySource)
 				w.sound("demo", "new", "cache:home", "cache:"+w.source)

@@ -30,6 +30,9 @@ type Area struct {
 	// Base is the sealed state below the area, if it has no Host; its zero value
 	// is an empty directory. Only overlay can have such areas.
 	Base Base
+	// Without are paths of Base that the area does not show. They count only for a
+	// state that does not have the area: what it began without, it keeps without.
+	Without []string
 	// Target is the path in the cell.
 	Target string
 	// System and Bare are passed on to mount.Overlay. Only overlay can have such
@@ -122,6 +125,8 @@ type placed struct {
 	// Fresh are the roots that the area began with, if the state did not have
 	// it. An area that still has them does not become part of the state.
 	Fresh *freshRoots `json:"fresh,omitempty"`
+
+	without []string // the Without of a new area
 }
 
 // place returns where the area is in the layer that keeps its directory.

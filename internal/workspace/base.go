@@ -37,6 +37,9 @@ func (a Area) checkBase() error {
 	case a.Host == "" && (a.System || a.Bare):
 		return fmt.Errorf("area %q: a sealed state cannot be a system area", a.Name)
 	}
+	if len(a.Without) > 0 && a.Base.Layer == "" {
+		return fmt.Errorf("area %q: it has no sealed state to hide something of", a.Name)
+	}
 	return a.Base.check(a.Name)
 }
 

@@ -31,6 +31,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 		if had {
 			err = w.prepareArea(ctx, pl, old)
 		} else {
+			pl.without = a.Without
 			pl.Fresh, err = w.prepareNewArea(ctx, pl, a.Rules)
 		}
 		if err != nil {

@@ -99,6 +99,9 @@ func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placed, _ *le
 	if err != nil {
 		return tree.AreaRoots{}, err
 	}
+	if err := b.hide(ctx, d, a); err != nil {
+		return tree.AreaRoots{}, err
+	}
 	if err := setMeta(d, ".", below, b.s.opt.Root); err != nil {
 		return tree.AreaRoots{}, err
 	}
@@ -106,6 +109,24 @@ func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placed, _ *le
 		r, err := b.s.newUpper(ctx, w, d, nil, "").read(true)
 		return r.root, r.links, err
 	})
+}
+
+// hide makes whiteouts of what a new area does not show of its base.
+func (b overlayBackend) hide(ctx context.Context, d *fsx.Dir, a placed) error {
+	if len(a.without) == 0 {
+		return nil
+	}
+	t, err := b.s.area(a.Base.Layer, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	p := &placing{ctx: ctx, t: t, upper: d, owners: b.s.opt.Root, dirs: map[string]tree.Entry{".": t.Root()}}
+	for _, name := range a.without {
+		if err := p.place(StandIn{Path: name, Absent: true}); err != nil {
+			return fmt.Errorf("hide %q: %w", shortName(name), err)
+		}
+	}
+	return p.finish()
 }
 
 // belowNew returns the root of what is below a new area: a directory of the host,

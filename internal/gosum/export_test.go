@@ -1,0 +1,4 @@
+package gosum
+
+// ArchiveWithin is Archive with another limit.
+var ArchiveWithin = archiveWithin
