@@ -176,7 +176,7 @@ func Codes() []CodeInfo {
 		{CodePolicy, 400, "the policy is malformed or cannot be used"},
 		{CodePolicyPath, 422, "a path that the policy lists cannot be used"},
 		{CodePolicySection, 422, "a part of the policy cannot change in a live cell"},
-		{CodeGrant, 422, "the policy uses something of the host that was not granted"},
+		{CodeGrant, 422, "the policy uses something that was not granted"},
 		{CodeCredential, 422, "a credential has no value, or may not be used"},
 		{CodeHidden, 422, "a secret cannot be hidden"},
 		{CodeNetwork, 422, "the network of the cell could not be set up"},

@@ -16,6 +16,9 @@ const (
 	OperatorMode = "mode"
 	// OperatorOutput is a size that others leave at DefaultOutputLimit or below.
 	OperatorOutput = "output"
+	// OperatorGrant is a list of what a policy may loosen. A token that was given a policy
+	// may send what that policy loosens.
+	OperatorGrant = "grant"
 	// OperatorControl is a list of patterns of control files. A token may have been given
 	// some, which bound it.
 	OperatorControl = "control"

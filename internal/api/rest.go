@@ -84,6 +84,7 @@ type RunSettings struct {
 	AsRoot        bool                       `json:"as_root,omitempty" operator:"only" doc:"Run as root in the cell. Only for the operator."`
 	Credentials   map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`
 	AllowDegraded bool                       `json:"allow_degraded,omitempty" operator:"only" doc:"Run even if a control cannot be enforced. Only for the operator."`
+	GrantSyscalls []string                   `json:"grant_syscalls,omitempty" operator:"grant" doc:"System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself."`
 	Wait          string                     `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
 	Cache         string                     `json:"cache,omitempty" enum:"off,standard" doc:"Whether the cell keeps caches of package managers."`
 }

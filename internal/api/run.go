@@ -161,10 +161,13 @@ type NetworkRequest struct {
 	SSH *SSHRequest `json:"ssh,omitempty"`
 }
 
-// GrantRequest lists what the operator lets the policy of a run use of the host.
+// GrantRequest lists what the operator lets the policy of a run use of the host, and
+// loosen.
 type GrantRequest struct {
 	Paths Texts `json:"paths,omitempty"` // PATH[:ro|rw]
 	Env   Texts `json:"env,omitempty"`   // names of variables
+	// Syscalls are names of system calls that the policy may take out of the deny set.
+	Syscalls []string `json:"syscalls,omitempty"`
 	// ConfigFile is the operator's configuration, with grants to named policies.
 	// It need not exist. "" is none.
 	ConfigFile Text `json:"config_file,omitempty"`
@@ -176,6 +179,9 @@ type PolicyFile struct {
 	Text []byte `json:"text"`
 	// Path is the absolute path of the file; "" if the text comes from elsewhere.
 	Path Text `json:"path,omitempty"`
+	// Grants reports of a ceiling that the operator gave it to its caller: what it lets a
+	// policy loosen is granted.
+	Grants bool `json:"grants,omitempty"`
 	// Resolve are grants that come with the file, as --resolve takes them: the
 	// addresses of registries that the operator's tools use. They are no part of
 	// the policy.

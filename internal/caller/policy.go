@@ -64,19 +64,31 @@ func (c Caller) Homes() []string {
 	return slices.Compact(homes)
 }
 
-// Under returns the policy that allows what a policy and the caller's ceiling allow.
+// Under returns the policy that allows what a policy and the caller's ceiling allow. For
+// the keys that loosen a control, the default policy is the ceiling of a caller who is not
+// the operator, and to whom the operator gave none.
 func (c Caller) Under(p *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := c.CeilingPolicy()
-	if err != nil || ceiling == nil {
-		return p, err
-	}
-	both, err := policy.Both(p, ceiling)
 	if err != nil {
-		return nil, api.Refusef(api.CodeCeiling, "change the policy, so that its rules are inside those of the ceiling",
-			"the policy cannot be enforced together with the ceiling of %s: %v", c.Actor(), err)
+		return nil, err
 	}
-	return both, nil
+	if ceiling != nil {
+		both, err := policy.Both(p, ceiling)
+		if err != nil {
+			return nil, api.Refusef(api.CodeCeiling, "change the policy, so that its rules are inside those of the ceiling",
+				"the policy cannot be enforced together with the ceiling of %s: %v", c.Actor(), err)
+		}
+		p = both
+	}
+	if c.Gives("") || c.CeilingGrants() {
+		return p, nil
+	}
+	return p.Tight(), nil
 }
+
+// CeilingGrants reports whether the caller has a ceiling that grants what it lets a policy
+// loosen.
+func (c Caller) CeilingGrants() bool { return c.Ceiling != nil && c.Ceiling.Grants }
 
 // CeilingPolicy returns the caller's ceiling, or nil.
 func (c Caller) CeilingPolicy() (*policy.Policy, error) {

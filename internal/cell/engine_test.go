@@ -107,7 +107,7 @@ func (w *world) sh(name, script string, change ...func(*api.RunRequest)) (*api.R
 // everything grants all that the policies of tests list; grants are tested by
 // scripts.
 func everything() api.GrantRequest {
-	return api.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}}
+	return api.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}, Syscalls: []string{"unshare"}}
 }
 
 func restoreOnFail(r *api.RunRequest)   { r.RestoreOnFail = true }

@@ -93,6 +93,9 @@ func (e *Engine) mayHave(c store.Cell, r store.Run, present *policy.Policy) erro
 			foreign = append(foreign, "the credential "+used.Name)
 		}
 	}
+	if !e.Caller.Gives("") && !e.Caller.CeilingGrants() {
+		foreign = append(foreign, present.Loosens()...) // a ceiling that grants it is compared with the policy
+	}
 	if len(foreign) == 0 {
 		return nil
 	}

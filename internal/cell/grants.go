@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/grant"
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -24,6 +25,8 @@ type grants struct {
 	req     api.GrantRequest
 	subject grant.Subject
 	list    grant.List // nil until it is needed
+	// ceiling reports that the caller's ceiling grants what it lets a policy loosen.
+	ceiling bool
 
 	used    []string // as flags, for the receipt
 	missing []grant.Grant
@@ -31,7 +34,7 @@ type grants struct {
 
 // newGrants returns the grants for a policy, before the flags narrow it.
 func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
-	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}}
+	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}, ceiling: e.Caller.CeilingGrants()}
 	if req.Policy != nil && req.Policy.Path != "" {
 		real, err := fsx.RealPath(string(req.Policy.Path))
 		if err != nil {
@@ -58,7 +61,23 @@ func (g *grants) parse() error {
 		}
 		g.list = append(g.list, one)
 	}
+	for _, s := range g.req.Syscalls {
+		one, err := syscallGrant(s)
+		if err != nil {
+			return api.Usagef("give --grant-syscall NAME", "--grant-syscall %s: %v", quote.Arg(s), err)
+		}
+		g.list = append(g.list, one)
+	}
 	return nil
+}
+
+// syscallGrant reads the name of a system call that is granted.
+func syscallGrant(name string) (grant.Grant, error) {
+	one, err := grant.ParseSyscall(name)
+	if err == nil && !(caller.DenySet{}).Known(name) {
+		err = errors.New("no system call is called so")
+	}
+	return one, err
 }
 
 // config adds the grants of the operator's configuration, once.
@@ -135,15 +154,35 @@ func (g *grants) env(name string) error {
 	if grant.Harmless(name) {
 		return nil
 	}
-	by, ok := g.list.Env(name)
+	return g.need(grant.Grant{Env: name}, func(l grant.List) (grant.Grant, bool) { return l.Env(name) })
+}
+
+// syscall adds a system call that the policy takes out of the deny set.
+func (g *grants) syscall(name string) error {
+	return g.needLoose(grant.Grant{Syscall: name}, func(l grant.List) (grant.Grant, bool) { return l.Syscall(name) })
+}
+
+// needLoose is need for what loosens a control. A policy of a caller whose ceiling grants
+// such things is under that ceiling.
+func (g *grants) needLoose(one grant.Grant, find func(grant.List) (grant.Grant, bool)) error {
+	if g.ceiling {
+		g.used = append(g.used, one.String())
+		return nil
+	}
+	return g.need(one, find)
+}
+
+// need adds something that takes the operator's grant, which find looks for in a list.
+func (g *grants) need(one grant.Grant, find func(grant.List) (grant.Grant, bool)) error {
+	by, ok := find(g.list)
 	if !ok {
 		if err := g.config(); err != nil {
 			return err
 		}
-		by, ok = g.list.Env(name)
+		by, ok = find(g.list)
 	}
 	if !ok {
-		g.missing = append(g.missing, grant.Grant{Env: name})
+		g.missing = append(g.missing, one)
 		return nil
 	}
 	g.used = append(g.used, by.String())
@@ -157,16 +196,19 @@ func (g *grants) refusal() error {
 	}
 	var what, flags []string
 	for _, m := range g.missing {
-		if m.Env != "" {
+		switch {
+		case m.Env != "":
 			what = append(what, "the variable "+quote.Arg(m.Env))
-		} else {
+		case m.Syscall != "":
+			what = append(what, "the system call "+m.Syscall)
+		default:
 			what = append(what, quote.Path(m.Path))
 		}
 		flag, value, _ := strings.Cut(m.String(), " ")
 		flags = append(flags, flag+" "+quote.Arg(value))
 	}
 	return api.Refusef(api.CodeGrant, "give "+strings.Join(flags, " "),
-		"the policy uses host paths or variables that were not granted: %s", strings.Join(what, ", "))
+		"the policy uses what was not granted: %s", strings.Join(what, ", "))
 }
 
 // recorded lists the grants that the policy used.

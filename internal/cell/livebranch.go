@@ -135,7 +135,7 @@ func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrde
 	if err != nil {
 		return nil, err
 	}
-	c.Ceiling = &api.PolicyFile{Name: api.Text("the policy of " + cell), Text: ceiling.Canonical()}
+	c.Ceiling = &api.PolicyFile{Name: api.Text("the policy of " + cell), Text: ceiling.Canonical(), Grants: c.CeilingGrants()}
 	return e.As(c), nil
 }
 

@@ -172,13 +172,22 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 }
 
 // limited puts the policy of a run under the caller's ceiling, and has the receipt
-// name both: its policy is the one that allows what both do.
+// name both: its policy is the one that allows what both do. Without a ceiling that
+// grants it, the policy of a caller who is not the operator loosens no control.
 func (e *Engine) limited(a *resolved, given *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := e.Caller.CeilingPolicy()
-	if err != nil || ceiling == nil {
-		return given, err
+	if err != nil {
+		return nil, err
 	}
-	a.ceiling = ceiling.Digest()
-	a.grants.used = append(a.grants.used, "ceiling "+ceiling.Hash()+" of policy "+given.Hash())
-	return e.Caller.Under(given)
+	under, err := e.Caller.Under(given)
+	switch {
+	case err != nil:
+		return nil, err
+	case ceiling != nil:
+		a.ceiling = ceiling.Digest()
+		a.grants.used = append(a.grants.used, "ceiling "+ceiling.Hash()+" of policy "+given.Hash())
+	case under.Digest() != given.Digest():
+		a.grants.used = append(a.grants.used, "default ceiling of policy "+given.Hash())
+	}
+	return under, nil
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/forkcell/forkcell/receipt"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/grant"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -199,6 +201,9 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 			return nil, api.Usagef("docs/internals/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
 		}
 		x = p.ExplainSyscall(q.Syscall, caller.DenySet{})
+		if slices.Contains(p.Process.AllowSyscalls, q.Syscall) {
+			x.Needs = grant.Grant{Syscall: q.Syscall}.String()
+		}
 	case q.Request != nil:
 		request := *q.Request
 		if q.Body != nil {

@@ -80,11 +80,16 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	return a, e.checkGrants(&a, c)
 }
 
-// checkGrants refuses access to the host that the policy needs without a grant, and
-// hides the secrets in granted paths.
+// checkGrants refuses what the policy needs without a grant, of the host or of a control
+// that it loosens, and hides the secrets in granted paths.
 func (e *Engine) checkGrants(a *resolved, c store.Cell) error {
 	for _, name := range a.policy.Environment.Inherit {
 		if err := a.grants.env(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range a.policy.Process.AllowSyscalls {
+		if err := a.grants.syscall(name); err != nil {
 			return err
 		}
 	}

@@ -369,9 +369,22 @@ func TestOwnPolicyIsBounded(t *testing.T) {
 	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
 	wide := "version: 1\nprocess:\n  allow_syscalls: [io_uring_setup]\n"
 	run := api.RunBody{Command: []string{"true"}, RunSettings: api.RunSettings{Policy: wide}}
-	var own, bounded api.RunAnswer
-	d.want(200, &own, "POST", "/v1/cells/demo/runs", run)
+	granted := run
+	granted.GrantSyscalls = []string{"io_uring_setup"}
+	var own, bounded, ceiling api.RunAnswer
+	d.problem(422, api.CodeGrant, "POST", "/v1/cells/demo/runs", run)
+	d.want(200, &own, "POST", "/v1/cells/demo/runs", granted)
 	runner.want(200, &bounded, "POST", "/v1/cells/demo/runs", run)
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/runs", granted)
+	allowed := d.token(api.TokenBody{Name: "allowed", Scopes: []string{"run"}, Policy: wide})
+	for _, body := range []api.RunBody{run, granted} {
+		allowed.want(200, &ceiling, "POST", "/v1/cells/demo/runs", body)
+		if ceiling.PolicyHash != own.PolicyHash || ceiling.Controls.Seccomp != own.Controls.Seccomp {
+			t.Errorf("%+v\n%+v", own, ceiling)
+		}
+	}
+	granted.GrantSyscalls = []string{"bpf"}
+	allowed.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/runs", granted)
 	if own.PolicyHash == bounded.PolicyHash || own.Controls.Seccomp == bounded.Controls.Seccomp {
 		t.Errorf("%+v\n%+v", own, bounded)
 	}

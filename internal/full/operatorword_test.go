@@ -97,6 +97,7 @@ var wordValues = map[string]any{
 	api.OperatorRoot:    "host-overlay",
 	api.OperatorMode:    "breakglass",
 	api.OperatorOutput:  "65MiB",
+	api.OperatorGrant:   []string{"bpf"},
 	api.OperatorControl: []string{"**"},
 	api.OperatorSetuid:  true,
 	api.OperatorTarget:  "/tmp",

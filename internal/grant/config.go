@@ -28,7 +28,7 @@ func ReadConfig(name string) (List, error) {
 }
 
 // ParseConfig reads a configuration file: a mapping with the one key grants, a
-// list of mappings with the keys policy, path or env, and mode. Errors name the
+// list of mappings with the keys policy, one of subjects, and mode. Errors name the
 // line.
 func ParseConfig(text []byte) (List, error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
@@ -83,7 +83,7 @@ func mapping(n *yaml.Node, known ...string) (map[string]*yaml.Node, error) {
 }
 
 func entry(n *yaml.Node) (Grant, error) {
-	vals, err := mapping(n, "policy", "path", "env", "mode")
+	vals, err := mapping(n, append(subjects(), "policy", "mode")...)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -101,21 +101,29 @@ func entry(n *yaml.Node) (Grant, error) {
 	return g, nil
 }
 
+// subjects are the keys of what is granted, of which an entry has one.
+func subjects() []string { return []string{"path", "env", "syscall"} }
+
 func newGrant(texts map[string]string) (g Grant, err error) {
-	p, isPath := texts["path"]
-	env, isEnv := texts["env"]
+	given := slices.DeleteFunc(subjects(), func(key string) bool { _, ok := texts[key]; return !ok })
+	if len(given) != 1 {
+		return g, errors.New("a grant has one of the keys " + strings.Join(subjects(), ", "))
+	}
+	text := texts[given[0]]
 	mode, hasMode := texts["mode"]
 	switch {
-	case isPath == isEnv:
-		return g, errors.New("a grant has a path or an env")
-	case hasMode && isEnv:
-		return g, errors.New("a variable has no mode")
+	case hasMode && given[0] != "path":
+		return g, errors.New("only a path has a mode")
 	case hasMode && mode != "ro" && mode != "rw":
 		return g, errors.New("mode is ro or rw")
-	case isPath:
-		g, err = newPath(p, mode == "rw")
-	default:
-		g, err = ParseEnv(env)
+	}
+	switch given[0] {
+	case "path":
+		g, err = newPath(text, mode == "rw")
+	case "env":
+		g, err = ParseEnv(text)
+	case "syscall":
+		g, err = ParseSyscall(text)
 	}
 	if err != nil {
 		return g, err

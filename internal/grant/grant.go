@@ -1,6 +1,6 @@
 // Package grant reads and matches the operator's grants: what policies may take
 // from the host, which is paths outside the system's directories, and variables
-// of the operator's environment.
+// of the operator's environment; and which controls they may loosen.
 //
 // A policy names such things, and the operator grants them. Grants come from flags, for one run, and
 // from the operator's configuration file, for named policies. The package must not
@@ -14,15 +14,18 @@ import (
 	"strings"
 )
 
-// Grant allows a policy to use one path of the host and everything below it, or
-// one variable.
+// Grant allows a policy to use one path of the host and everything below it, one
+// variable, or one system call that cells are denied. One of Path, Env and Syscall is
+// set.
 type Grant struct {
-	// Path is absolute and clean; "" for a variable.
+	// Path is absolute and clean, or "".
 	Path string
 	// Write allows the policy to list Path under read_write too.
 	Write bool
-	// Env is the name of a variable; "" for a path.
+	// Env is the name of a variable, or "".
 	Env string
+	// Syscall is the name of a system call, or "".
+	Syscall string
 	// Policy is the policy that the grant is for: "sha256:" and its hash, or
 	// the directory of its file, with a slash at its end. "" is any policy.
 	Policy string
@@ -33,6 +36,8 @@ func (g Grant) String() string {
 	switch {
 	case g.Env != "":
 		return "--grant-env " + g.Env
+	case g.Syscall != "":
+		return "--grant-syscall " + g.Syscall
 	case g.Write:
 		return "--grant-path " + g.Path + ":rw"
 	}
@@ -66,6 +71,15 @@ func ParseEnv(s string) (Grant, error) {
 		return Grant{}, errors.New("not the name of a variable")
 	}
 	return Grant{Env: s}, nil
+}
+
+// ParseSyscall reads NAME, the value of --grant-syscall. It does not know which names
+// there are.
+func ParseSyscall(s string) (Grant, error) {
+	if s == "" || len(s) > 64 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return Grant{}, errors.New("not the name of a system call")
+	}
+	return Grant{Syscall: s}, nil
 }
 
 // Harmless reports whether a policy may inherit a variable without a grant.
@@ -106,7 +120,16 @@ func (l List) Path(p string, write bool) (best Grant, ok bool) {
 
 // Env returns the grant of a variable.
 func (l List) Env(name string) (Grant, bool) {
-	i := slices.IndexFunc(l, func(g Grant) bool { return g.Env != "" && g.Env == name })
+	return l.first(func(g Grant) bool { return g.Env != "" && g.Env == name })
+}
+
+// Syscall returns the grant of a system call.
+func (l List) Syscall(name string) (Grant, bool) {
+	return l.first(func(g Grant) bool { return g.Syscall != "" && g.Syscall == name })
+}
+
+func (l List) first(covers func(Grant) bool) (Grant, bool) {
+	i := slices.IndexFunc(l, covers)
 	if i < 0 {
 		return Grant{}, false
 	}

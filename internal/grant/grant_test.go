@@ -3,6 +3,7 @@ package grant
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,11 @@ func TestParsePath(t *testing.T) {
 			t.Errorf("the name %q passes", text)
 		}
 	}
+	for _, text := range []string{"", "BPF", "a-b", "*", strings.Repeat("a", 65)} {
+		if _, err := ParseSyscall(text); err == nil {
+			t.Errorf("the system call %q passes", text)
+		}
+	}
 }
 
 func TestHarmless(t *testing.T) {
@@ -57,6 +63,8 @@ func TestList(t *testing.T) {
 		{Env: "A"},
 		{Path: "/hash", Policy: hash},
 		{Env: "DIR", Policy: "/pol/"},
+		{Syscall: "bpf"},
+		{Syscall: "mount", Policy: "/pol/"},
 	}
 	any := l.For(Subject{})
 	for _, c := range []struct {
@@ -80,7 +88,15 @@ func TestList(t *testing.T) {
 	if _, ok := any.Env("A"); !ok {
 		t.Error("a variable is not granted")
 	}
-	for _, name := range []string{"", "B", "DIR"} {
+	if _, ok := any.Syscall("bpf"); !ok {
+		t.Error("a system call is not granted")
+	}
+	for _, name := range []string{"", "A", "mount"} {
+		if _, ok := any.Syscall(name); ok {
+			t.Errorf("the system call %q is granted", name)
+		}
+	}
+	for _, name := range []string{"", "B", "DIR", "bpf"} {
 		if _, ok := any.Env(name); ok {
 			t.Errorf("%q is granted", name)
 		}
@@ -98,8 +114,8 @@ func TestList(t *testing.T) {
 func TestParseConfig(t *testing.T) {
 	t.Parallel()
 	hash := "sha256:" + strings.Repeat("0", 64)
-	got, err := ParseConfig([]byte("grants:\n- {policy: \"" + hash + "\", path: /srv/x, mode: rw}\n- policy: /pol\u002f\n  env: NAME\n- {policy: /pol/, path: /srv/y/}\n"))
-	want := List{{Policy: hash, Path: "/srv/x", Write: true}, {Policy: "/pol/", Env: "NAME"}, {Policy: "/pol/", Path: "/srv/y"}}
+	got, err := ParseConfig([]byte("grants:\n- {policy: \"" + hash + "\", path: /srv/x, mode: rw}\n- policy: /pol\u002f\n  env: NAME\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, syscall: bpf}\n"))
+	want := List{{Policy: hash, Path: "/srv/x", Write: true}, {Policy: "/pol/", Env: "NAME"}, {Policy: "/pol/", Path: "/srv/y"}, {Policy: "/pol/", Syscall: "bpf"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -115,8 +131,12 @@ func TestParseConfig(t *testing.T) {
 		"grants: []\ngrants: []\n":      "grants",
 		"grants: []\n---\ngrants: []\n": "more than one document",
 		"grants:\n- {policy: /p/, path: /x, extra: 1}\n":                            `line 2: unknown key "extra"`,
-		"grants:\n- {policy: /p/, path: /x, env: A}\n":                              "line 2: a grant has a path or an env",
-		"grants:\n- {policy: /p/}\n":                                                "a path or an env",
+		"grants:\n- {policy: /p/, path: /x, env: A}\n":                              "line 2: a grant has one of the keys path, env, syscall",
+		"grants:\n- {policy: /p/, syscall: bpf, env: A}\n":                          "line 2: a grant has one of the keys",
+		"grants:\n- {policy: /p/}\n":                                                "one of the keys",
+		"grants:\n- {policy: /p/, syscall: BPF}\n":                                  "not the name of a system call",
+		"grants:\n- {policy: /p/, syscall: bpf, mode: ro}\n":                        "only a path has a mode",
+		"grants:\n- {syscall: bpf}\n":                                               "line 2: policy must be",
 		"grants:\n- {path: /x}\n":                                                   "line 2: policy must be",
 		"grants:\n- {policy: /p, path: /x}\n":                                       "policy must be",
 		"grants:\n- {policy: /, path: /x}\n":                                        "policy must be",
@@ -125,7 +145,7 @@ func TestParseConfig(t *testing.T) {
 		"grants:\n- {policy: /p/, path: x}\n":                                       "not absolute",
 		"grants:\n- {policy: /p/, path: /}\n":                                       "the whole host",
 		"grants:\n- {policy: /p/, path: /x, mode: r}\n":                             "mode is ro or rw",
-		"grants:\n- {policy: /p/, env: A, mode: ro}\n":                              "no mode",
+		"grants:\n- {policy: /p/, env: A, mode: ro}\n":                              "only a path has a mode",
 		"grants:\n- {policy: /p/, env: 1}\n":                                        "line 2: env must be text",
 		"grants:\n- {policy: /p/, path: [/x]}\n":                                    "path must be text",
 		"grants:\n- &a {policy: /p/, path: /x}\n- *a\n":                             "line 3: must be a mapping",
@@ -172,11 +192,12 @@ func TestReadConfig(t *testing.T) {
 
 // FuzzParseConfig: whatever is read has one subject and a policy.
 func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte("grants:\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, env: A}\n"))
+	f.Add([]byte("grants:\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, env: A}\n- {policy: /pol/, syscall: bpf}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, err := ParseConfig(text)
 		for _, g := range list {
-			if err != nil || g.Policy == "" || (g.Path == "") == (g.Env == "") || g.Path == "/" {
+			subjects := slices.DeleteFunc([]string{g.Path, g.Env, g.Syscall}, func(s string) bool { return s == "" })
+			if err != nil || g.Policy == "" || len(subjects) != 1 || g.Path == "/" {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}

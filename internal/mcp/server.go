@@ -61,7 +61,7 @@ func (r Rights) hides(word string) bool {
 	switch word {
 	case "", api.OperatorAdds, api.OperatorMode, api.OperatorOutput:
 		return false
-	case api.OperatorOnly, api.OperatorRoot:
+	case api.OperatorOnly, api.OperatorRoot, api.OperatorGrant:
 		return !r.Operator
 	}
 	return true

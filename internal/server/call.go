@@ -114,6 +114,9 @@ const (
 	peerKey
 )
 
+// ceilingGrants reports whether the sender has a policy that grants what it loosens.
+func (c sender) ceilingGrants() bool { return c.grant.Ceiling != nil && c.grant.Ceiling.Grants }
+
 // callOf returns the call of a request's context.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey).(*call)

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/session"
 )
 
@@ -37,6 +38,7 @@ func operatorRules() map[string]operatorRule {
 		api.OperatorRoot:    unlessValue("host"),
 		api.OperatorMode:    ifValue(session.Breakglass),
 		api.OperatorOutput:  outputOfOthers,
+		api.OperatorGrant:   grantOfToken,
 		api.OperatorControl: controlOfToken,
 		api.OperatorSetuid:  setuidOfToken,
 		api.OperatorTarget:  targetOfToken,
@@ -85,6 +87,23 @@ func outputOfOthers(_ context.Context, _ *call, f operatorField) error {
 		err = forbidden(f, "leave it out, or send at most 64MiB", "only the operator stores more than 64MiB of a stream")
 	}
 	return err
+}
+
+// grantOfToken refuses what the policy that the operator gave the token does not loosen.
+func grantOfToken(ctx context.Context, c *call, f operatorField) error {
+	if !c.caller.ceilingGrants() {
+		return operatorOnly(ctx, c, f)
+	}
+	ceiling, err := policy.Parse("ceiling", c.caller.grant.Ceiling.Text, policy.Options{})
+	if err != nil {
+		return err
+	}
+	for i := range f.value.Len() {
+		if name := f.value.Index(i).String(); !slices.Contains(ceiling.Process.AllowSyscalls, name) {
+			return forbidden(f, "leave it out, or ask the operator", "the policy of the token does not grant %q", name)
+		}
+	}
+	return nil
 }
 
 // mayControl is the hint to callers whose token has not been given what they send.

@@ -54,6 +54,9 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 		return out, err
 	}
 	o.Network.CredentialsFile = s.config.CredentialsFile
+	if c.caller.isOperator() {
+		o.Grants.Syscalls = b.GrantSyscalls // what others send, their ceiling grants
+	}
 	if c.caller.local {
 		o.Grants.ConfigFile = s.config.GrantsFile
 	}

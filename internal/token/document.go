@@ -186,7 +186,7 @@ func (e *entry) grant() Grant {
 		g.Quota = *e.Quota
 	}
 	if e.Policy != "" {
-		g.Ceiling = &api.PolicyFile{Name: api.Text("the ceiling of token " + e.Name), Text: []byte(e.Policy)}
+		g.Ceiling = &api.PolicyFile{Name: api.Text("the ceiling of token " + e.Name), Text: []byte(e.Policy), Grants: true}
 	}
 	return g
 }
