@@ -84,7 +84,10 @@ func (m *page) runTable(r *Run, s PresentDecision) {
 	m.field("Decided by", decidedBy(s))
 	m.field("Reason", s.Reason)
 	m.field("Cell", r.Cell)
-	m.list("Command", r.Command)
+	m.list("Command", r.command())
+	if r.Executed != nil {
+		m.row("Executed in it", "`"+r.Executed.inWords()+"`")
+	}
 	m.field("Directory", r.Workdir)
 	m.list("Environment", r.EnvNames)
 	m.list("Read-only", r.ReadOnly)

@@ -56,6 +56,7 @@ func TestMarkdownHostile(t *testing.T) {
 		}
 		r.Cell, r.Workdir, r.Error, r.Actor = text, text, text, text
 		r.Command, r.EnvNames, r.ReadOnly = []string{text, text}, []string{text}, []string{text}
+		r.Executed = &Executed{Count: 3, Commands: []string{text, text}}
 		r.SplitLinks, r.Degraded = []string{text}, []string{text}
 		r.Backend, r.BackendReason, r.Runtime = text, text, text
 		r.Outcome, r.Decision.Reason = Outcome(text), text

@@ -45,7 +45,12 @@ type Run struct {
 
 	// Command is the argv with secrets redacted. JSON is text: bytes that are not
 	// UTF-8 become U+FFFD unless the caller quotes them first.
-	Command  []string `json:"command"`
+	// Of a session it is the agent's, of a live cell what started it: see Executed.
+	Command []string `json:"command"`
+	// Executed are the commands that were executed in a live cell; nil if there was none.
+	// Older receipts do not have it.
+	Executed *Executed `json:"executed,omitempty"`
+
 	EnvNames []string `json:"env_names,omitempty"`
 	Workdir  string   `json:"workdir"`
 	// ReadOnly lists host paths that the operator showed to the cell.
@@ -89,6 +94,21 @@ type Run struct {
 	Decision AutoDecision `json:"decision"`
 	// DecisionID names an automatic decision, which has no separate statement.
 	DecisionID string `json:"decision_id,omitempty"`
+}
+
+// Executed are commands that were executed in a live cell. The events of its run have
+// all of them.
+type Executed struct {
+	Count int64 `json:"count"`
+	// Commands are the first ones, each as one line with secrets redacted.
+	Commands []string `json:"commands"`
+}
+
+func (x *Executed) check() error {
+	if x != nil && (x.Count < 1 || int64(len(x.Commands)) > x.Count) {
+		return errors.New("executed: fewer commands than are listed, or none")
+	}
+	return nil
 }
 
 // Branch says what a run that began with the memory of another cell is a copy of.
@@ -259,7 +279,7 @@ func (r *Run) check() error {
 	if err := r.checkPolicies(); err != nil {
 		return err
 	}
-	if err := errors.Join(r.Branch.check(), r.Session.check(), r.Paused.check("paused"), r.Resumed.check("resumed")); err != nil {
+	if err := errors.Join(r.Executed.check(), r.Branch.check(), r.Session.check(), r.Paused.check("paused"), r.Resumed.check("resumed")); err != nil {
 		return err
 	}
 	if r.Command == nil {

@@ -22,15 +22,42 @@ func InWords(r *Run, decisions []*Decision) Words {
 }
 
 func (r *Run) ran() string {
-	what := visibleAll(r.Command)
+	what := visibleAll(r.command())
 	if s := r.Session; s != nil {
 		what = "the agent " + visible(strings.TrimSpace(s.Agent+" "+s.AgentVersion)) + ": " + what
+	} else if x := r.Executed; x != nil {
+		what += ", in which " + x.inWords()
 	}
 	how := visible(string(r.Outcome)) + ", exit code " + strconv.Itoa(r.ExitCode)
 	if r.Signal != 0 {
 		how = visible(string(r.Outcome)) + " by signal " + strconv.Itoa(r.Signal)
 	}
 	return fmt.Sprintf("%s, in cell %s at %s: %s", what, visible(r.Cell), stamp(r.StartedAt), how)
+}
+
+// command returns the command of the run. Older receipts of sessions have the agent's
+// only in the terms of the session.
+func (r *Run) command() []string {
+	if r.Session != nil && len(r.Session.Command) > 0 {
+		return r.Session.Command
+	}
+	return r.Command
+}
+
+// inWords lists the commands on one line.
+func (x *Executed) inWords() string {
+	lines := make([]string, len(x.Commands))
+	for i, c := range x.Commands {
+		lines[i] = visible(c)
+	}
+	if x.Count > int64(len(lines)) {
+		lines = append(lines, "...")
+	}
+	many := " commands were executed: "
+	if x.Count == 1 {
+		many = " command was executed: "
+	}
+	return strconv.FormatInt(x.Count, 10) + many + strings.Join(lines, "; ")
 }
 
 func (r *Run) from() string {

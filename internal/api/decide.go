@@ -190,11 +190,12 @@ type DiffResult struct {
 
 // EarlierWork is an undecided run, or a state that was captured of a live cell.
 type EarlierWork struct {
-	ID               string   `json:"id"`
-	Command          []string `json:"command,omitempty"` // of a run
-	CheckpointBefore string   `json:"checkpoint_before"`
-	CheckpointAfter  string   `json:"checkpoint_after"`
-	ChangedFiles     int      `json:"changed_files"` // by a run
+	ID               string    `json:"id"`
+	Command          []string  `json:"command,omitempty"`  // of a run
+	Executed         *Executed `json:"executed,omitempty"` // in a live cell
+	CheckpointBefore string    `json:"checkpoint_before"`
+	CheckpointAfter  string    `json:"checkpoint_after"`
+	ChangedFiles     int       `json:"changed_files"` // by a run
 }
 
 // ExportRequest writes a state, or its changes, to a file or directory.

@@ -31,6 +31,11 @@ type LogEntry struct {
 	ExitCode     *int      `json:"exit_code,omitempty"`
 	Decision     string    `json:"decision,omitempty"`
 	Command      []string  `json:"command,omitempty"`
+	// Agent and AgentVersion are those of a session, whose command is the agent's.
+	Agent        string `json:"agent,omitempty"`
+	AgentVersion string `json:"agent_version,omitempty"`
+	// Executed are the commands that were executed in a live cell.
+	Executed     *Executed `json:"executed,omitempty"`
 	ChangedFiles int       `json:"changed_files,omitempty"`
 	Actor        string    `json:"actor,omitempty"`
 	Reason       string    `json:"reason,omitempty"`

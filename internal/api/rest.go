@@ -141,10 +141,13 @@ type RunStarted struct {
 
 // RunInfo describes a run that is running or has ended.
 type RunInfo struct {
-	RunID      string     `json:"run_id"`
-	Cell       string     `json:"cell"`
-	State      string     `json:"state" enum:"running,ended"`
-	Command    []string   `json:"command"`
+	RunID string `json:"run_id"`
+	Cell  string `json:"cell"`
+	State string `json:"state" enum:"running,ended"`
+	// Command is the agent's of a session, and what started it of a live cell.
+	Command []string `json:"command"`
+	// Executed are the commands that were executed in a live cell.
+	Executed   *Executed  `json:"executed,omitempty"`
 	Actor      string     `json:"actor"`
 	StartedAt  time.Time  `json:"started_at"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`

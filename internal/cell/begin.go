@@ -65,7 +65,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
-		Command: home.Recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
+		Command: home.Recordable(req.command()), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		Given: s.e.given(req, wanted.grants.recorded()), Starter: s.e.Caller.ID,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -173,6 +174,9 @@ func earlierWork(w home.Work) api.EarlierWork {
 	e := api.EarlierWork{ID: w.ID, CheckpointBefore: w.States[0].Parent, CheckpointAfter: w.After().ID}
 	if w.Run != nil {
 		e.Command, e.ChangedFiles = w.Run.Command, w.Run.Changed
+		if w.Run.Executed != nil && json.Unmarshal(w.Run.Executed, &e.Executed) != nil {
+			e.Executed = nil // the receipt has it
+		}
 	}
 	return e
 }

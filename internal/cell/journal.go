@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,6 +186,13 @@ func (r *run) awaitJournal() error {
 		r.events.ByAction[string(action)] = int64(n)
 	}
 	r.rec.Kinds = event.FormatKinds(done.summary.Kinds)
+	if x := done.summary.Executed; x.Count > 0 {
+		executed, err := json.Marshal(receipt.Executed{Count: int64(x.Count), Commands: x.Lines})
+		if err != nil {
+			return err
+		}
+		r.rec.Executed = executed
+	}
 	r.rec.EventBytes = done.summary.Bytes
 	return nil
 }

@@ -105,6 +105,12 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 			return nil, fmt.Errorf("the record of the session: %w", err)
 		}
 	}
+	if r.rec.Executed != nil {
+		s.Executed = &receipt.Executed{}
+		if err := json.Unmarshal(r.rec.Executed, s.Executed); err != nil {
+			return nil, fmt.Errorf("the record of the executed commands: %w", err)
+		}
+	}
 	if r.rec.Branch != nil {
 		s.Branch = &receipt.Branch{}
 		if err := json.Unmarshal(r.rec.Branch, s.Branch); err != nil {

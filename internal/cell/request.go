@@ -15,6 +15,8 @@ import (
 type runRequest struct {
 	api.RunRequest
 
+	// ran is what the receipt says that ran; nil is Args.
+	ran []string
 	// values are credentials that were read already.
 	values gateway.Values
 	// reloadable reports whether the policy may change during the run. The cell
@@ -74,10 +76,25 @@ func (r runRequest) network() networkRequest {
 
 // startRun returns the request for the run of a live cell.
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
+	ran := home.StartCommand()
+	switch {
+	case q.Session != nil && len(q.Session.Command) > 0:
+		ran = q.Session.Command
+	case q.Warm != nil:
+		ran = home.WarmCommand(q.Warm.Args)
+	}
 	return runRequest{
 		RunRequest: api.RunRequest{Cell: q.Cell, Args: home.StartCommand(), RunOptions: q.RunOptions},
-		values:     values, reloadable: true, session: q.Session, turns: q.Turns, packages: q.Packages, degraded: q.Degraded,
+		ran:        ran, values: values, reloadable: true, session: q.Session, turns: q.Turns, packages: q.Packages, degraded: q.Degraded,
 	}
+}
+
+// command returns what the receipt says that ran.
+func (r runRequest) command() []string {
+	if r.ran != nil {
+		return r.ran
+	}
+	return r.Args
 }
 
 func (n networkRequest) empty() bool {

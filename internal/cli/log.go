@@ -79,7 +79,7 @@ func logDetails(l api.LogEntry) string {
 		text += s
 	}
 	if len(l.Command) > 0 {
-		add(cut(quote.Argv(l.Command), 60))
+		add(cut(l.Ran().Text(quote.Argv, quote.Line), 60))
 	}
 	if l.Kind == "decision" && l.RunID != "" {
 		add(l.RunID)

@@ -286,7 +286,7 @@ func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *
 	for _, w := range t.earlier {
 		what := w.ID
 		if len(w.Command) > 0 {
-			what += " (" + quote.Argv(w.Command) + ")"
+			what += " (" + w.Ran().Text(quote.Argv, quote.Line) + ")"
 		}
 		t.session.noted("earlier and undecided: " + what)
 		req := api.DiffRequest{Cell: t.cell, From: w.CheckpointBefore, To: w.CheckpointAfter}

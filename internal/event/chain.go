@@ -57,6 +57,8 @@ type Record struct {
 
 	prev    string
 	dropped dropped
+	// executed is the command line of a command that a client executed in a live cell.
+	executed string
 }
 
 // stored holds the fields of a line that are read.
@@ -68,11 +70,15 @@ type stored struct {
 	Metadata struct {
 		Sequence uint64 `json:"sequence"`
 	} `json:"metadata"`
+	Process struct {
+		CmdLine string `json:"cmd_line"`
+	} `json:"process"`
 	Unmapped struct {
-		Cell    string  `json:"cell"`
-		Run     string  `json:"run"`
-		Prev    string  `json:"prev"`
-		Dropped dropped `json:"dropped"`
+		Cell     string  `json:"cell"`
+		Run      string  `json:"run"`
+		Prev     string  `json:"prev"`
+		Dropped  dropped `json:"dropped"`
+		Executed bool    `json:"executed"`
 	} `json:"unmapped"`
 }
 
@@ -97,6 +103,9 @@ func parseRecord(line []byte) (Record, error) {
 	if s.ActionID == 2 {
 		r.Action = ActionDenied
 	}
+	if s.Unmapped.Executed {
+		r.executed = s.Process.CmdLine
+	}
 	return r, nil
 }
 
@@ -116,6 +125,39 @@ type Summary struct {
 	Bytes int64 `json:"bytes"`
 	// Kinds are those that a record has, in the order of their first record.
 	Kinds []Kind `json:"-"`
+	// Executed are the commands that clients executed in a live cell.
+	Executed Executed `json:"-"`
+}
+
+// Executed are the commands that clients executed in a live cell.
+type Executed struct {
+	Count uint64
+	// Lines are the first command lines; the journal has them all.
+	Lines []string
+}
+
+// The bounds of Executed.Lines, in lines and in bytes.
+const (
+	maxExecutedLines = 64
+	maxExecutedBytes = 16 << 10
+)
+
+// Add counts the command of a record, if it is that of one.
+func (x *Executed) Add(r Record) {
+	if r.executed == "" {
+		return
+	}
+	if x.Count == uint64(len(x.Lines)) && len(x.Lines) < maxExecutedLines && x.size()+len(r.executed) <= maxExecutedBytes {
+		x.Lines = append(x.Lines, r.executed)
+	}
+	x.Count++
+}
+
+func (x *Executed) size() (n int) {
+	for _, line := range x.Lines {
+		n += len(line)
+	}
+	return n
 }
 
 func newSummary() Summary {
@@ -152,6 +194,7 @@ func (s *state) add(r Record) {
 	s.sum.Bytes += int64(len(r.Raw)) + 1
 	s.sum.Actions[r.Action] += r.Count
 	s.sum.Classes[r.Class] += r.Count
+	s.sum.Executed.Add(r)
 	if k := (Kind{r.Class, r.Action}); !slices.Contains(s.sum.Kinds, k) {
 		s.sum.Kinds = append(s.sum.Kinds, k)
 	}

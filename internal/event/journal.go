@@ -325,6 +325,9 @@ func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	if r.ActionID == 2 {
 		rec.Action = ActionDenied
 	}
+	if r.Unmapped.Executed {
+		rec.executed = r.Process.CmdLine.plain()
+	}
 	if r.Unmapped.Dropped != nil {
 		rec.dropped = *r.Unmapped.Dropped
 	}

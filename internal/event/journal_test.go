@@ -402,3 +402,43 @@ func TestChainByHand(t *testing.T) {
 		t.Errorf("%s, not %x", sum.Head, head)
 	}
 }
+
+// TestExecuted: the summary lists the commands that clients executed, and only those, up
+// to a bound, also of a journal that is found again.
+func TestExecuted(t *testing.T) {
+	t.Parallel()
+	f := newMemFile(nil)
+	j, err := Create(f, testMeta(), Options{Now: newClock(time.Millisecond).Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendAll := func(events ...Event) {
+		t.Helper()
+		for _, e := range events {
+			if err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	appendAll(
+		Execute(Subject{}, Process{PID: 2, Args: []string{"make", "a b"}}),
+		Launch(Subject{}, Process{PID: 3, Args: []string{"a program in the cell"}}),
+		Execute(Subject{}, Process{PID: 4, Args: []string{"printf", "\"\\n\""}}),
+	)
+	if j, _, err = Recover(f, testMeta(), Options{Now: newClock(time.Millisecond).Now}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		appendAll(Execute(Subject{}, Process{PID: 5 + i, Args: []string{"true"}}))
+	}
+	sum, err := j.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Executed.Count != 202 || len(sum.Executed.Lines) != maxExecutedLines {
+		t.Errorf("%d commands, %d lines", sum.Executed.Count, len(sum.Executed.Lines))
+	}
+	if got, want := sum.Executed.Lines[:2], []string{"make 'a b'", `printf '"\n"'`}; !cmp.Equal(got, want) {
+		t.Errorf("first: %q, not %q", got, want)
+	}
+}

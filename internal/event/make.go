@@ -277,6 +277,14 @@ func Launch(s Subject, started Process) Event {
 	return Event{r.withActor()}
 }
 
+// Execute returns a Launch of a command that a client executes in a live cell. The
+// summary of the journal lists them.
+func Execute(s Subject, started Process) Event {
+	e := Launch(s, started)
+	e.rec.Unmapped.Executed = true
+	return e
+}
+
 // Exit returns an event about a process that has ended (class 1007).
 func Exit(s Subject, ended Process, code int) Event {
 	r := newRecord(ProcessActivity, s, 2, "Terminate")

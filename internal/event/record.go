@@ -222,6 +222,8 @@ type unmapped struct {
 	Run  text `json:"run"`
 	// Layer is the control that decided.
 	Layer text `json:"layer,omitempty"`
+	// Executed is set for a command that a client executed in a live cell.
+	Executed bool `json:"executed,omitempty"`
 	// Dropped is set in the last record of a journal that was full.
 	Dropped *dropped `json:"dropped,omitempty"`
 	// Prev is the chain up to the previous record.

@@ -18,7 +18,9 @@ func drawEvent(t *rapid.T) Event {
 		Message: rapid.StringN(0, 20, 100).Draw(t, "message"),
 		Process: Process{PID: rapid.IntRange(0, 3).Draw(t, "pid"), Binary: "/bin/x"},
 	}
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 4:
+		return Execute(s, Process{PID: rapid.IntRange(4, 9).Draw(t, "executed"), Args: []string{"sh", "-c", rapid.String().Draw(t, "script")}})
 	case 0:
 		return Network(s, Opened, Connection{Host: "h", Port: rapid.IntRange(1, 3).Draw(t, "port")})
 	case 1:

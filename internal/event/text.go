@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -28,6 +29,15 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	}
 	*t = text(b[1 : len(b)-1])
 	return nil
+}
+
+// plain returns the text as a reader of the JSON gets it.
+func (t text) plain() string {
+	var s string
+	if json.Unmarshal([]byte(`"`+string(t)+`"`), &s) != nil {
+		return string(t)
+	}
+	return s
 }
 
 // clip escapes s for JSON and cuts it after limit bytes, with a mark that shows

@@ -51,6 +51,13 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		}
 		r.Session = session
 	}
+	if p.Executed != nil {
+		executed, err := json.Marshal(p.Executed)
+		if err != nil {
+			return err
+		}
+		r.Executed = executed
+	}
 	if err := tx.PutRun(r); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -54,12 +55,42 @@ func (h *History) Log(ctx context.Context, cell string) ([]api.LogEntry, error) 
 		entries = append(entries, entry)
 	}
 	for _, r := range dead {
-		entries = append(entries, api.LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: api.StateUnfinished, Actor: r.Actor})
+		entry := api.LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Outcome: api.StateUnfinished, Actor: r.Actor}
+		if err := h.addRan(&entry, r); err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
 	}
 	if now := h.cells.LiveInfo(ctx, c, false); now != nil {
-		entries = append(entries, api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: home.StartCommand()})
+		entry := api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since}
+		var r store.Run
+		err := h.View(func(tx *store.Tx) (err error) {
+			r, err = tx.Run(now.RunID)
+			return err
+		})
+		if err == nil {
+			err = h.addRan(&entry, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
 	}
 	return entries, nil
+}
+
+// addRan adds what runs to the entry of an unfinished run.
+func (h *History) addRan(entry *api.LogEntry, r store.Run) (err error) {
+	var session *receipt.Session
+	if r.Session != nil {
+		if err := json.Unmarshal(r.Session, &session); err != nil {
+			return err
+		}
+		entry.Agent, entry.AgentVersion = session.Agent, session.AgentVersion
+	}
+	entry.Command = home.Ran(r.Command, session)
+	entry.Executed, err = h.executed(r)
+	return err
 }
 
 func (h *History) logEntry(st store.Statement) (api.LogEntry, error) {
@@ -74,7 +105,11 @@ func (h *History) logEntry(st store.Statement) (api.LogEntry, error) {
 		code := p.ExitCode
 		entry.Kind, entry.CheckpointID, entry.RunID, entry.ReceiptID = "run", p.CheckpointAfter.ID, p.RunID, p.ReceiptID
 		entry.Outcome, entry.ExitCode, entry.Decision = string(p.Outcome), &code, string(p.Decision.Result)
-		entry.Command, entry.ChangedFiles, entry.Reason = p.Command, int(p.ChangedFiles), p.Decision.Reason
+		entry.Command, entry.ChangedFiles, entry.Reason = home.Ran(p.Command, p.Session), int(p.ChangedFiles), p.Decision.Reason
+		entry.Executed = (*api.Executed)(p.Executed)
+		if p.Session != nil {
+			entry.Agent, entry.AgentVersion = p.Session.Agent, p.Session.AgentVersion
+		}
 	case *receipt.Decision:
 		entry.Kind, entry.CheckpointID, entry.RunID, entry.ReceiptID = "decision", p.HeadAfter.ID, p.RunID, p.ReceiptID
 		entry.Decision, entry.Reason = string(p.Result), p.Reason

@@ -7,7 +7,10 @@ import (
 	"math"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // RunInfo describes one run, by its whole id, with its result if it has ended.
@@ -18,7 +21,7 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 		if r, err = tx.Run(id); err != nil {
 			return err
 		}
-		if info, err = runInfo(tx, r); err == nil && !h.Caller.MaySee(info.Cell) {
+		if info, err = h.runInfo(tx, r); err == nil && !h.Caller.MaySee(info.Cell) {
 			err = store.ErrNotFound
 		}
 		return err
@@ -88,7 +91,7 @@ func (h *History) runs(name string, from int64, limit int, list func(tx *store.T
 					next = from
 					return nil
 				}
-				info, err := runInfo(tx, r)
+				info, err := h.runInfo(tx, r)
 				if err != nil {
 					return err
 				}
@@ -121,7 +124,7 @@ func (h *History) CellRuns(ctx context.Context, name string) (all []api.RunInfo,
 	}
 }
 
-func runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
+func (h *History) runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 	c, err := tx.CellByID(r.CellID)
 	if err != nil {
 		return api.RunInfo{}, err
@@ -134,9 +137,37 @@ func runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 			return info, err
 		}
 	}
+	info.Command = home.Ran(r.Command, (*receipt.Session)(info.Session))
+	if info.Executed, err = h.executed(r); err != nil {
+		return info, err
+	}
 	if r.State == "done" {
 		info.State, info.FinishedAt, info.ReceiptID, info.Outcome, info.ExitCode = "ended", &r.FinishedAt, r.ReceiptID, r.Outcome, &r.ExitCode
 		info.Signal, info.Decision, info.After, info.ChangedFiles = r.Signal, r.Decision, r.After, r.Changed
 	}
 	return info, nil
+}
+
+// executed returns the commands that were executed in a live cell: those of its receipt,
+// or of the journal of an unfinished run so far.
+func (h *History) executed(r store.Run) (*api.Executed, error) {
+	if r.State == "done" {
+		if r.Executed == nil {
+			return nil, nil //nolint:nilnil // no live cell, or an old receipt
+		}
+		var x api.Executed
+		err := json.Unmarshal(r.Executed, &x)
+		return &x, err
+	}
+	var x event.Executed
+	for rec, err := range h.JournalOf(r.ID, event.Filter{Class: event.ProcessActivity}) {
+		if err != nil {
+			break // it has no journal yet, or a damaged one: its receipt will say so
+		}
+		x.Add(rec)
+	}
+	if x.Count == 0 {
+		return nil, nil //nolint:nilnil // none yet
+	}
+	return &api.Executed{Count: int64(x.Count), Commands: x.Lines}, nil
 }

@@ -38,7 +38,7 @@ func (h *History) SuggestPolicy(_ context.Context, cell, run string) (*api.Polic
 		return nil, err
 	}
 	events := func(f event.Filter) iter.Seq2[event.Record, error] { return h.JournalOf(r.ID, f) }
-	live := slices.Equal(r.Command, home.StartCommand()) // a live cell always has a name server
+	live := home.IsLive(r) // a live cell always has a name server
 	return suggest.Policy(suggest.Run{
 		Cell: c.Name, ID: r.ID, Policy: p, Events: events,
 		Commands:   slices.Concat(r.Command, suggest.CommandLines(events(event.Filter{Class: event.ProcessActivity}))),

@@ -1,8 +1,11 @@
 package home
 
 import (
+	"slices"
+
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // HeldByStart is the purpose in the lock of a live cell.
@@ -28,6 +31,28 @@ func (h *Home) Client(c store.Cell) *supervise.Client {
 	return supervise.NewClient(c.Name, h.Socket(c), h.Version)
 }
 
-// StartCommand returns the command in the receipt of a live cell. The commands
-// executed in it are in its events.
+// StartCommand returns the command in the receipt of a live cell that is neither a
+// session nor a template. The commands executed in it are in its events.
 func StartCommand() []string { return []string{"start"} }
+
+// IsLive reports whether a run is that of a live cell that was started.
+func IsLive(r store.Run) bool {
+	return r.Session != nil || slices.Equal(r.Command, StartCommand()) ||
+		len(r.Command) > 1 && r.Command[0] == StartCommand()[0] && r.Command[1] == warmFlag
+}
+
+const warmFlag = "--warm"
+
+// WarmCommand returns the command in the receipt of a template.
+func WarmCommand(args []string) []string {
+	return slices.Concat(StartCommand(), []string{warmFlag, "--"}, args)
+}
+
+// Ran returns what ran: the command of a receipt. Older receipts of sessions have the
+// agent's command only in the terms of the session.
+func Ran(command []string, session *receipt.Session) []string {
+	if session != nil && len(session.Command) > 0 {
+		return session.Command
+	}
+	return command
+}

@@ -74,7 +74,7 @@ func parsePages() map[string]*template.Template {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"path": path, "visible": visible, "line": quote.Line, "name": quote.Path, "command": quote.Argv, "query": query,
+		"path": path, "visible": visible, "line": quote.Line, "name": quote.Path, "command": quote.Argv, "ran": ranText, "query": query,
 		"time": showTime, "ago": ago, "bytes": showBytes, "count": api.Counted, "short": short, "source": api.SourceText, "micros": showMicros, "took": took,
 		"mark": mark, "style": func() string { return assetPath("style.css", styleText) }, "script": func() string { return assetPath("app.js", scriptText) },
 		"icon": func() string { return assetPath("icon.svg", iconText) }, "base": slashpath.Base,
@@ -199,3 +199,6 @@ func (s *Site) addAssets() {
 		})
 	}
 }
+
+// ranText returns what ran as one line of visible characters.
+func ranText(of interface{ Ran() api.Ran }) string { return of.Ran().Text(quote.Argv, quote.Line) }

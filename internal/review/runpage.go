@@ -8,7 +8,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
-	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -59,7 +58,7 @@ func (b runBody) AllParam() string {
 }
 
 // LongCommand reports whether the command does not fit into the head of the page.
-func (b runBody) LongCommand() bool { return len(quote.Argv(b.Command)) > 240 }
+func (b runBody) LongCommand() bool { return len(ranText(b)) > 240 }
 
 // Took is the time of the command.
 func (b runBody) Took() string { return took(*b.RunInfo) }

@@ -20,14 +20,17 @@ type Run struct {
 	Decision  string `json:"-"` // pending, accepted, rejected, restored, partial, superseded
 	ReceiptID string `json:"-"`
 
-	Before    string   `json:"before"`
-	Command   []string `json:"command"`
-	EnvNames  []string `json:"env_names"`
-	Workdir   string   `json:"workdir"`
-	ReadOnly  []string `json:"read_only,omitempty"`
-	TimeoutUS int64    `json:"timeout_us,omitempty"`
-	Policy    string   `json:"policy,omitempty"`  // hash of the policy that ruled it
-	Ceiling   string   `json:"ceiling,omitempty"` // hash of the ceiling that the policy of an unfinished run is under
+	Before  string   `json:"before"`
+	Command []string `json:"command"`
+	// Executed are the commands that were executed in a live cell, as the receipt of its
+	// finished run has them.
+	Executed  json.RawMessage `json:"executed,omitempty"`
+	EnvNames  []string        `json:"env_names"`
+	Workdir   string          `json:"workdir"`
+	ReadOnly  []string        `json:"read_only,omitempty"`
+	TimeoutUS int64           `json:"timeout_us,omitempty"`
+	Policy    string          `json:"policy,omitempty"`  // hash of the policy that ruled it
+	Ceiling   string          `json:"ceiling,omitempty"` // hash of the ceiling that the policy of an unfinished run is under
 	// Given names what only an operator could give to an unfinished run, and Starter is the
 	// id of the caller who started it; "" is the operator.
 	Given           []string  `json:"given,omitempty"`

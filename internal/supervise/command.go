@@ -154,7 +154,11 @@ func (h *Host) recordBegin(x *execution, pid int, args []string) {
 	h.mu.Lock()
 	h.commands[pid] = x
 	h.mu.Unlock()
-	h.Record(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: x.id + " was executed"}, x.process))
+	begun := event.Execute
+	if args[0] == carrier { // the cell's end of a copy, of a wait or of a forwarded port
+		begun = event.Launch
+	}
+	h.Record(begun(event.Subject{Process: event.Process{PID: 1}, Message: x.id + " was executed"}, x.process))
 	h.recordForward(x, event.Opened)
 }
 
