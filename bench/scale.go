@@ -84,7 +84,7 @@ func (b *bench) remove(ctx context.Context, s shape) (row, error) {
 		if _, err := b.forkcell(ctx, 0, nil, "--json", "fork", s.name, "--name", name); err != nil {
 			return row{}, err
 		}
-		one, err := b.forkcell(ctx, 0, nil, "--json", "rm", name)
+		one, err := b.forkcell(ctx, 0, nil, "--json", "rm", "--force", name)
 		if err != nil {
 			return row{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -132,8 +133,24 @@ func (c *Cell) Update(ctx context.Context, u Update, opts ...CallOption) (*CellI
 	return info, err
 }
 
-// Remove removes the cell. With force it stops a live cell, and gives up unfinished
-// work.
+// Applied names the state of a cell that a directory on the caller's side has: removing
+// the cell loses no accepted work up to it. "" is none.
+func Applied(checkpoint string) CallOption {
+	return func(c *call) {
+		if checkpoint == "" {
+			return
+		}
+		sep := "?"
+		if strings.Contains(c.path, sep) {
+			sep = "&"
+		}
+		c.path += sep + "applied=" + url.QueryEscape(checkpoint)
+	}
+}
+
+// Remove removes the cell. One with work that is undecided or not applied is refused
+// (code has_work) without force. With force it also stops a live cell, and gives up
+// unfinished work.
 func (c *Cell) Remove(ctx context.Context, force bool, opts ...CallOption) error {
 	path := c.path("")
 	if force {

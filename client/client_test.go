@@ -48,7 +48,7 @@ func TestStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFile(t, filepath.Join(dir, "hello.txt"), "hello\n")
-	if err := cell.Remove(ctx, false); err != nil {
+	if err := cell.Remove(ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Cells.Get(ctx, "story"); !client.HasCode(err, "not_found") {

@@ -54,7 +54,7 @@ func operateSessions(t *testing.T, c *client.Client) {
 	if _, err := session.Publish(ctx, client.Publish{Branch: "work"}); err == nil {
 		t.Error("published")
 	}
-	if err := session.Remove(ctx, false); err != nil {
+	if err := session.Remove(ctx, true); err != nil {
 		t.Error(err)
 	}
 }

@@ -140,6 +140,7 @@ const (
 	CodeNoMemory         Code = "no_memory"
 	CodeTurns            Code = "turns"
 	CodeNotShown         Code = "not_shown"
+	CodeHasWork          Code = "has_work"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -286,5 +287,6 @@ func Codes() []CodeInfo {
 		{CodeTurns, 409, "the cell takes no turns, or a turn was skipped"},
 		{CodeNoAttempt, 409, "the cell is no attempt of a race of the other one, or has no result"},
 		{CodeNotShown, 409, "accepting would take work that was not shown"},
+		{CodeHasWork, 409, "the cell has work that is undecided, or that its source does not have"},
 	}
 }

@@ -30,6 +30,16 @@ type RestoreRequest struct {
 	Force      bool   `json:"force,omitempty"` // stops a live cell first
 }
 
+// RemoveRequest removes cells, all or none.
+type RemoveRequest struct {
+	Cells []string `json:"cells"`
+	Stop  bool     `json:"stop,omitempty"`  // stops live cells first
+	Force bool     `json:"force,omitempty"` // also cells with work that nothing else has; gives up unfinished work
+	// Applied is the state that a directory has which the home does not know. Accepted work
+	// up to it is not lost.
+	Applied string `json:"applied,omitempty"`
+}
+
 // MoveResult is the result of restore and reject: where the head went.
 type MoveResult struct {
 	Cell         string   `json:"cell"`

@@ -8,8 +8,6 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/tree"
-	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // undecided compares the state before all undecided work with the state after it: what an
@@ -130,17 +128,8 @@ func (d *comparison) waiting(ctx context.Context) error {
 	if err != nil || d.source.ID == "" || d.source.Root() == d.begin.Root() || d.source.Freed || d.begin.Freed {
 		return err
 	}
-	from, to, err := d.e.Trees(d.source, d.begin, workspace.AreaWorkspace)
-	if err != nil {
-		return d.e.ReadError(err, d.source, d.begin)
-	}
-	err = tree.DiffFunc(from, to, tree.DiffOptions{SameBytes: func(p string, a, b tree.Entry) (bool, error) {
-		return d.e.SameBytes(ctx, []store.Checkpoint{d.source, d.begin}, []store.Cell{d.cell, d.cell}, workspace.AreaWorkspace, p, a, b)
-	}}, func(tree.Change) error {
-		d.unapplied++
-		return ctx.Err()
-	})
-	return d.e.ReadError(err, d.source, d.begin)
+	d.unapplied, err = d.e.changedBetween(ctx, d.cell, d.source, d.begin)
+	return err
 }
 
 // shown finds the part of the undecided work that a comparison shows. The end of the

@@ -82,7 +82,7 @@ func (e *Engine) Expire(ctx context.Context, dryRun bool) (*api.ExpireResult, er
 			continue
 		}
 		switch done, err := e.expireUnless(ctx, dryRun, x); {
-		case api.KindOf(err) == api.Busy || api.CodeOf(err) == api.CodePending:
+		case api.KindOf(err) == api.Busy || api.CodeOf(err) == api.CodeHasWork:
 			x.Note = err.Error()
 			res.Waiting = append(res.Waiting, x.describe())
 		case err != nil:

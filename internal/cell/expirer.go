@@ -232,7 +232,7 @@ func (x *Expirer) work(ctx context.Context, w *watched) {
 	ttl := w.ttlEnds() <= now
 	x.mu.Unlock()
 	wait, err := x.expire(ctx, w, t, ttl)
-	if err != nil && ctx.Err() == nil && api.KindOf(err) != api.Busy && api.CodeOf(err) != api.CodePending {
+	if err != nil && ctx.Err() == nil && api.KindOf(err) != api.Busy && api.CodeOf(err) != api.CodeHasWork {
 		x.e.Logger.Error("a cell whose time is up", "cell", t.cell.Name, "error", err)
 	}
 	x.mu.Lock()

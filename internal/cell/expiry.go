@@ -135,7 +135,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	}
 	if x.Action != api.OnTimeoutRemove {
 		x.Note = "the cell was not live"
-	} else if err := s.keptAccepted(); err != nil {
+	} else if err := s.keptWork(ctx); err != nil {
 		return false, err
 	}
 	done := false

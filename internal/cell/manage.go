@@ -44,10 +44,23 @@ func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 
 // RemoveAll removes cells, all or none. Their receipts stay. The next gc frees
 // their states unless something else needs them. The source directories are not
-// touched. force also gives up an operation that was interrupted in a directory
-// that no longer exists.
+// touched. A cell with work that nothing else has is refused without force. force also
+// stops live cells, and gives up an operation that was interrupted in a directory that no
+// longer exists.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
-	cells = slices.Compact(slices.Sorted(slices.Values(cells)))
+	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Force: force})
+}
+
+// RemoveEnded removes the cells of sessions that have ended, as RemoveAll does. What is
+// left of their processes is stopped first.
+func (e *Engine) RemoveEnded(ctx context.Context, cells []string, force bool) error {
+	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Stop: true, Force: force})
+}
+
+// RemoveCells removes cells, as RemoveAll does.
+func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
+	req.Stop = req.Stop || req.Force
+	cells := slices.Compact(slices.Sorted(slices.Values(req.Cells)))
 	for _, name := range cells {
 		c, err := e.FindCell(name)
 		if err != nil {
@@ -56,11 +69,11 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		if err := e.unchanged(c); err != nil {
 			return err
 		}
-		if err := e.mayRemove(c); err != nil {
-			return err
-		}
-		if c.Paused != nil && !force {
+		if c.Paused != nil && !req.Stop {
 			return api.Refusef(api.CodePaused, "`forkcell resume "+name+"` continues it; --force removes it, with what it was paused with", "cell %s is paused", name)
+		}
+		if err := e.mayRemove(ctx, c, req); err != nil {
+			return err
 		}
 	}
 	var held []*session
@@ -70,28 +83,28 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		}
 	}()
 	for _, name := range cells {
-		s, err := e.holdForRemoval(ctx, name, force)
+		s, err := e.holdForRemoval(ctx, name, req)
 		if err != nil {
 			return err
 		}
 		held = append(held, s)
-		if err := e.mayRemove(s.cell); err != nil {
+		if err := e.mayRemove(ctx, s.cell, req); err != nil {
 			return err
 		}
 	}
 	return e.removeHeld(held, "", func(*store.Tx) error { return nil })
 }
 
-func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*session, error) {
+func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*session, error) {
 	wait := time.Duration(0)
-	if force {
+	if req.Stop {
 		var err error
 		if e, _, err = e.stopFirst(ctx, name, api.EndedByStop); err != nil {
 			return nil, err
 		}
 		wait = forceWait
 	}
-	s, err := e.holdToRemove(ctx, name, wait, force)
+	s, err := e.holdToRemove(ctx, name, wait, req.Force)
 	if err != nil {
 		return nil, withForce(err)
 	}

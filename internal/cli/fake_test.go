@@ -209,6 +209,10 @@ func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
 	return f.err
 }
 
+func (f *fakeEngine) RemoveEnded(ctx context.Context, names []string, force bool) error {
+	return f.RemoveAll(ctx, names, force)
+}
+
 func (f *fakeEngine) RemoveAll(_ context.Context, names []string, force bool) error {
 	f.got = []any{names, force}
 	return f.err

@@ -42,7 +42,8 @@ func newRemove(s *session, fam *family) *cobra.Command {
 		Use:   "rm CELL...",
 		Short: "Remove cells; their receipts stay",
 		Long: `Remove cells; their receipts stay. If one of them does not exist or is busy, none is
-removed.`,
+removed. Nor is a cell with work that is undecided, or accepted and not applied: diff shows
+it, apply writes it, and --force removes the cell all the same.`,
 		Example: `  forkcell rm demo
   forkcell rm try-1 try-2 try-3`,
 		Args:              some("CELL"),
@@ -56,7 +57,7 @@ removed.`,
 			return runRemove(ctx, s, e, args, force)
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also remove a cell that is busy or live, or that waits for a missing directory")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove a cell that has undecided or unapplied work, is live, or waits for a missing directory")
 	return cmd
 }
 

@@ -211,8 +211,8 @@ func newSessionDelete(s *session) *cobra.Command {
 		Use:   "delete SESSION...",
 		Short: "Remove the cells of sessions that have ended; their receipts stay",
 		Long: `Remove the cells of sessions that have ended. Their receipts and events stay. Without
---force a session with work that was not decided is refused. If one of the sessions is
-refused, none is removed.`,
+--force a session with work that was not decided, or that was accepted and not applied, is
+refused. If one of the sessions is refused, none is removed.`,
 		Example: `  forkcell session delete repo-claude
   forkcell session delete repo-claude repo-claude-2`,
 		Args:              some("SESSION"),
@@ -221,7 +221,7 @@ refused, none is removed.`,
 			return deleteSessions(ctx, s, e, args, force)
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also if its work was not decided")
+	cmd.Flags().BoolVar(&force, "force", false, "also if its work was not decided or not applied")
 	return cmd
 }
 
@@ -237,7 +237,7 @@ func deleteSessions(ctx context.Context, s *session, e Engine, names []string, f
 			return err
 		}
 	}
-	if err := e.RemoveAll(ctx, names, true); err != nil {
+	if err := e.RemoveEnded(ctx, names, force); err != nil {
 		return err
 	}
 	type deleted struct {

@@ -78,7 +78,7 @@ func listCells(ctx context.Context, c *call, in listCellsArgs) (*answer, error) 
 
 type removeCellArgs struct {
 	InCell
-	Force bool `json:"force,omitempty" doc:"Stop a live cell, and give up unfinished work."`
+	Force bool `json:"force,omitempty" doc:"Also a cell with work that is undecided or not applied. Stop a live cell, and give up unfinished work."`
 }
 
 // removed is the document of a removal, for which the API answers with none.

@@ -184,7 +184,7 @@ func TestChooseRefused(t *testing.T) {
 		"a fork of an attempt":     {fork("demo-race-1", "copy"), "copy", api.Refused, "is no attempt of a race of demo"},
 		"the cell itself":          {func(*world) error { return nil }, "demo", api.Refused, "is no attempt of a race of demo"},
 		"no such cell":             {func(*world) error { return nil }, "none", api.NotFound, "none"},
-		"a cell that was removed":  {func(w *world) error { return w.e.Remove(w.ctx, "demo-race-1", false) }, "demo-race-1", api.NotFound, "demo-race-1"},
+		"a cell that was removed":  {func(w *world) error { return w.e.Remove(w.ctx, "demo-race-1", true) }, "demo-race-1", api.NotFound, "demo-race-1"},
 		"accepted in its own cell": {func(w *world) error { _, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo-race-1"}); return err }, "", "", ""},
 	}
 	for name, c := range cases {
@@ -237,7 +237,7 @@ func TestChooseRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	was := w.raced()
-	w.ok(w.e.Remove(w.ctx, "demo-race-2", false))
+	w.ok(w.e.Remove(w.ctx, "demo-race-2", true))
 	_, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: time.Hour})
 	w.ok(err)
 	res, err := w.choose("demo-race-1")

@@ -119,6 +119,25 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 // RemoveAll removes cells. All of them must exist, or none is removed. Those that are
 // in use come first: if one of them is refused, the others stay.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
+	return e.removeEach(ctx, cells, func(name string) error {
+		var opts []client.CallOption
+		if !force {
+			applied, err := e.appliedHere(ctx, name)
+			if err != nil {
+				return err
+			}
+			opts = append(opts, client.Applied(applied))
+		}
+		return e.client.Cells.Named(name).Remove(ctx, force, opts...)
+	})
+}
+
+// RemoveEnded removes the cells of sessions that have ended, as RemoveAll does.
+func (e *Engine) RemoveEnded(ctx context.Context, cells []string, force bool) error {
+	return e.removeEach(ctx, cells, func(name string) error { return e.client.Sessions.Named(name).Remove(ctx, force) })
+}
+
+func (e *Engine) removeEach(ctx context.Context, cells []string, remove func(name string) error) error {
 	var used, idle, ids []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(cells))) {
 		status, err := e.Status(ctx, name)
@@ -133,7 +152,7 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		}
 	}
 	for _, name := range append(used, idle...) {
-		if err := failure(e.client.Cells.Named(name).Remove(ctx, force)); err != nil {
+		if err := failure(remove(name)); err != nil {
 			return err
 		}
 	}

@@ -186,11 +186,12 @@ func (s *Server) getCell(ctx context.Context, c *call, in *InCell) (*cellDocumen
 type removeCellInput struct {
 	InCell
 	IfMatch
-	Force bool `query:"force" doc:"Stop a live cell, and give up unfinished work."`
+	Force   bool   `query:"force" doc:"Also a cell with work that is undecided or not applied. Stop a live cell, and give up unfinished work."`
+	Applied string `query:"applied" doc:"The state that a directory elsewhere has: accepted work up to it is not lost."`
 }
 
 func (s *Server) removeCell(ctx context.Context, c *call, in *removeCellInput) (*empty, error) {
-	return &empty{}, c.engine.Remove(ctx, in.Cell, in.Force)
+	return &empty{}, c.engine.RemoveCells(ctx, api.RemoveRequest{Cells: []string{in.Cell}, Force: in.Force, Applied: in.Applied})
 }
 
 type forkCellInput struct {

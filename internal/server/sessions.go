@@ -20,6 +20,8 @@ type sessionKeeper interface {
 	CellAt(ctx context.Context, dir string) (name, below string, err error)
 	SourceDir(ctx context.Context, cell string) (string, error)
 	RemoveAll(ctx context.Context, cells []string, force bool) error
+	RemoveCells(ctx context.Context, r api.RemoveRequest) error
+	RemoveEnded(ctx context.Context, cells []string, force bool) error
 	CellRuns(ctx context.Context, cell string) ([]api.RunInfo, error)
 	Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error)
 	Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error)
@@ -303,7 +305,7 @@ func (s *Server) publishSession(ctx context.Context, c *call, in *publishInput) 
 type removeSessionInput struct {
 	InSession
 	IfMatch
-	Force bool `query:"force" doc:"Also if its work was not decided."`
+	Force bool `query:"force" doc:"Also if its work was not decided or not applied."`
 }
 
 func removeSession(ctx context.Context, c *call, in *removeSessionInput) (*empty, error) {
@@ -314,5 +316,5 @@ func removeSession(ctx context.Context, c *call, in *removeSessionInput) (*empty
 	if err != nil {
 		return nil, err
 	}
-	return &empty{}, c.engine.Remove(ctx, in.Session, true)
+	return &empty{}, c.engine.RemoveEnded(ctx, []string{in.Session}, in.Force)
 }

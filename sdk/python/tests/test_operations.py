@@ -82,7 +82,7 @@ def use_sessions(fc: Forkcell, project: Path) -> None:
         raise AssertionError("its source is no git repository")
     except ForkcellError:
         pass
-    session.remove()
+    session.remove(force=True)
 
 
 def succeeded(fc: Forkcell) -> set[str]:

@@ -26,7 +26,7 @@ def test_story(fc: Forkcell, project: Path) -> None:
     assert (project / "hello.txt").read_text() == "hi\n"
     cell.undo()
     assert (project / "hello.txt").read_text() == "hello\n"
-    cell.remove()
+    cell.remove(force=True)
     with pytest.raises(ForkcellError) as e:
         fc.cells.get("story")
     assert (e.value.code, e.value.status) == ("not_found", 404) and e.value.request_id

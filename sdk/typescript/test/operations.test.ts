@@ -81,7 +81,7 @@ async function useSessions(cell: Cell): Promise<void> {
   await session.accept({ reason: "good" });
   assert.ok((await all(session.timeline())).some((entry) => entry.kind === "exit"));
   await assert.rejects(session.publish("work")); // its source is no git repository
-  await session.remove();
+  await session.remove({ force: true });
 }
 
 /** Returns the routes of requests that succeeded, went to a port where nothing listens, or ask for what the host cannot do. */

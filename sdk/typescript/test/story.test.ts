@@ -38,7 +38,7 @@ test("a run is accepted, applied and undone", async () => {
   assert.equal(await readFile(join(source, "hello.txt"), "utf8"), "hi\n");
   await cell.undo();
   assert.equal(await readFile(join(source, "hello.txt"), "utf8"), "hello\n");
-  await cell.remove();
+  await cell.remove({ force: true });
   await assert.rejects(fc.cells.get("story"), (e) => e instanceof ForkcellError && e.code === "not_found" && e.status === 404 && e.requestId !== "");
 });
 
