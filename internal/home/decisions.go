@@ -61,6 +61,10 @@ func Contained(tx *store.Tx, c store.Cell, tip string) ([]store.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := tx.Runs(c.ID)
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]store.Run{}
 	states := map[string]bool{}
 	for _, chk := range line {
@@ -72,14 +76,13 @@ func Contained(tx *store.Tx, c store.Cell, tip string) ([]store.Run, error) {
 			return nil, err
 		}
 	}
-	own, err := tx.Runs(c.ID)
 	for _, r := range own {
 		if r.Before == r.After && states[r.After] {
 			found[r.ID] = r
 		}
 	}
 	runs := slices.SortedFunc(maps.Values(found), func(a, b store.Run) int { return cmp.Compare(b.Ord, a.Ord) })
-	return slices.DeleteFunc(runs, func(r store.Run) bool { return r.State != "done" }), err
+	return slices.DeleteFunc(runs, func(r store.Run) bool { return r.State != "done" }), nil
 }
 
 // IsUndone reports whether a decision undoes the work of a run.

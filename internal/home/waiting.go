@@ -29,6 +29,7 @@ func UndecidedWork(tx *store.Tx, c store.Cell, tip string) (before store.Checkpo
 	if err != nil {
 		return before, nil, err
 	}
+	known := map[string]int{} // the places of the work in the list
 	for i, state := range slices.Backward(line) {
 		w, waits, err := undecidedWork(tx, c, state)
 		if err != nil {
@@ -40,10 +41,11 @@ func UndecidedWork(tx *store.Tx, c store.Cell, tip string) (before store.Checkpo
 		if len(work) == 0 && i+1 < len(line) {
 			before = line[i+1]
 		}
-		if at := slices.IndexFunc(work, func(known Work) bool { return known.ID == w.ID }); at >= 0 {
+		if at, ok := known[w.ID]; ok {
 			work[at].States = append(work[at].States, state)
 			continue
 		}
+		known[w.ID] = len(work)
 		work = append(work, w)
 	}
 	if before.ID != "" {

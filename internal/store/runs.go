@@ -119,7 +119,24 @@ func (tx *Tx) PutRun(r Run) error {
 
 // Run finds a run by its whole id.
 func (tx *Tx) Run(id string) (Run, error) {
-	return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE id=?", id)
+	if r, ok := tx.runs[id]; ok {
+		return r, nil
+	}
+	r, err := one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE id=?", id)
+	if err == nil {
+		tx.keep(r)
+	}
+	return r, err
+}
+
+// keep notes runs that were read.
+func (tx *Tx) keep(runs ...Run) {
+	if tx.runs == nil {
+		tx.runs = make(map[string]Run, len(runs))
+	}
+	for _, r := range runs {
+		tx.runs[r.ID] = r
+	}
 }
 
 // RunOfReceipt finds the run that a receipt is about.
@@ -132,7 +149,11 @@ func (tx *Tx) Runs(cellID string) ([]Run, error) {
 	if cellID == "" {
 		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs ORDER BY ord")
 	}
-	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
+	runs, err := all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
+	if err == nil {
+		tx.keep(runs...)
+	}
+	return runs, err
 }
 
 // Runs have no index by their numbers: it would slow every run. Their rows are in the
