@@ -42,6 +42,7 @@ func (b *bench) cases() []measurement {
 		{"seal and decide against cp, sync and rsync", []shape{medium}, of(b.against, medium)},
 		{"seal and decide by size of the tree", []shape{small}, func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
 		{"fork by size of the tree", nil, func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
+		{"1,000 undecided runs by size of the tree", []shape{small, big}, func(ctx context.Context) ([]row, error) { return b.undecided(ctx, small, big) }},
 		{"large files, many changes, many files", nil, of(b.scale, big)},
 		{"the start of the program against an empty one", nil, b.start},
 		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
