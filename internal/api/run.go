@@ -274,8 +274,10 @@ type DeniedNetwork struct {
 	// Attempts counts connections, requests and questions for names.
 	Attempts int64 `json:"attempts"`
 	// To has some of the destinations, as host:port; a name that was only asked
-	// for has no port. It is empty in a cell without a network, which sees none.
+	// for has no port.
 	To []string `json:"to"`
+	// Offline reports that the cell had no network at all, and tried to use one.
+	Offline bool `json:"offline,omitempty"`
 }
 
 // UnansweredNetwork counts what the policy allowed and the other side did not

@@ -9,13 +9,16 @@ import (
 // deniedNetwork returns the connections that a run was denied. It matters for a
 // successful run too: the last command of a pipe hides that the first one failed.
 func (r *run) deniedNetwork() api.DeniedNetwork {
+	d := api.DeniedNetwork{To: []string{}}
+	if r.events.ByAction[string(event.ActionDenied)] > 0 {
+		d = suggest.Destinations(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
+	}
 	if r.spec.Network == nil {
-		return api.DeniedNetwork{Attempts: r.outcome.Refused, To: []string{}}
+		// The kernel counts also what no event can name, such as a datagram.
+		d.Attempts = max(d.Attempts, r.outcome.Refused)
+		d.Offline = d.Attempts > 0
 	}
-	if r.events.ByAction[string(event.ActionDenied)] == 0 {
-		return api.DeniedNetwork{To: []string{}}
-	}
-	return suggest.Destinations(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
+	return d
 }
 
 // unansweredNetwork returns the allowed connections of a failed run that the other

@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -49,6 +50,7 @@ func (r *run) openJournal() (err error) {
 	r.spec.Executed = func(pid int) { r.launched(pid) }
 	r.spec.Guard.Denied = r.denied
 	r.spec.Limits.Hit = r.limitHit
+	r.spec.Attempts, r.attempted = gateway.Attempts(r.recordEvent)
 	return nil
 }
 
@@ -144,6 +146,9 @@ func (r *run) limitHit(h driver.LimitHit) {
 func (r *run) closeJournal() {
 	if r.journal == nil {
 		return
+	}
+	if r.attempted != nil {
+		r.attempted()
 	}
 	if r.pid != 0 {
 		r.recordEvent(event.Exit(event.Subject{Message: "the command has ended"}, r.process(r.pid), r.rec.ExitCode))

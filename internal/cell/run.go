@@ -190,13 +190,16 @@ type runState struct {
 
 // runEvidence is the evidence that the receipt will bind.
 type runEvidence struct {
-	out      *output
-	journal  *journal
-	events   receipt.Events
-	pid      int              // of the command, inside the cell
-	rulings  []receipt.Ruling // policies that replaced the first one
-	degraded []string         // controls that are weaker than requested
-	notes    []string
+	out     *output
+	journal *journal
+	// attempted records what was counted of a cell without a network; nil if no journal
+	// was begun here.
+	attempted func()
+	events    receipt.Events
+	pid       int              // of the command, inside the cell
+	rulings   []receipt.Ruling // policies that replaced the first one
+	degraded  []string         // controls that are weaker than requested
+	notes     []string
 }
 
 // runEnd describes how the command ended.

@@ -19,9 +19,9 @@ func newPolicySuggest(s *session) *cobra.Command {
 the run was denied: connections, requests and names, as its events show them. Review
 it before you use it. Nothing is changed.
 
-Denials that no addition should or can allow are named in comments. Of a run that had
-no network at all, nothing was seen. Then the additions are the hosts that its command
-lines name.`,
+Denials that no addition should or can allow are named in comments. What a run without
+any network tried is seen as well, on the native runtime. If nothing was seen, the
+additions are the hosts that its command lines name.`,
 		Example: `  forkcell policy suggest demo > policy.yaml
   forkcell policy diff demo policy.yaml
   forkcell run --policy policy.yaml demo -- make`,

@@ -231,20 +231,33 @@ func deniedLine(r *api.RunResult) string {
 	switch {
 	case d.Attempts == 0:
 		return ""
-	case len(d.To) == 0:
+	case d.Offline || len(d.To) == 0:
 		if r.Outcome != "succeeded" {
 			advice = ": give it a policy, such as --policy dev"
 		}
-		return fmt.Sprintf("the cell has no network, and %s to use one failed%s", count(d.Attempts, "attempt", "attempts"), advice)
+		to := ""
+		if len(d.To) > 0 {
+			to = " (" + destinations(d) + ")"
+		}
+		if len(d.To) > 0 && advice != "" {
+			advice += ", or that of forkcell policy suggest " + r.Cell
+		}
+		return quote.Line(fmt.Sprintf("the cell has no network, and %s to use one failed%s%s", count(d.Attempts, "attempt", "attempts"), to, advice))
 	}
-	to := strings.Join(d.To, ", ")
-	if d.Attempts > int64(len(d.To)) {
-		to += ", ..."
-	}
+	to := destinations(d)
 	if r.Outcome != "succeeded" {
 		advice = ": forkcell policy suggest " + r.Cell
 	}
 	return quote.Line(fmt.Sprintf("%s denied (%s)%s", count(d.Attempts, "connection was", "connections were"), to, advice))
+}
+
+// destinations names some of those that were denied.
+func destinations(d api.DeniedNetwork) string {
+	to := strings.Join(d.To, ", ")
+	if d.Attempts > int64(len(d.To)) {
+		to += ", ..."
+	}
+	return to
 }
 
 // unansweredLine names allowed destinations that did not answer a failed run.

@@ -96,3 +96,16 @@ type Program struct {
 	// may match a rule that names a binary.
 	Trusted bool
 }
+
+// Attempts are the functions that hear what a cell without a network tries to reach.
+// Nothing changes for the cell: its connections fail as before, and its questions for
+// names have no answer. A driver that cannot see attempts calls nothing. The functions
+// may be called at the same time, and are not called any more when the cell is gone.
+type Attempts struct {
+	// Connect is called for a connection to an address outside of the cell, while the
+	// program waits.
+	Connect func(p Program, to netip.AddrPort, udp bool)
+	// Question is called with a DNS query that nothing in the cell has answered. Its
+	// bytes are the cell's, and valid only during the call.
+	Question func(query []byte)
+}

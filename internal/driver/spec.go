@@ -35,7 +35,9 @@ type Spec struct {
 	// Network, if set, brings every connection of the cell to the host side;
 	// otherwise the cell has only its own loopback.
 	Network *Network
-	Limits  Limits
+	// Attempts, if set, hears what a cell without Network tries to reach.
+	Attempts *Attempts
+	Limits   Limits
 	// Template makes a cell that can be branched: see the interface Template.
 	Template bool
 	// Scratch is an empty, private directory of the host for the runtime of a cell that

@@ -144,6 +144,9 @@ func (a attempt) request() policy.Request {
 
 const anyProgram = "/**"
 
+// offline is the reason of a connection in a cell without a network.
+const offline = "endpoint: the cell has no network"
+
 // noName is how the reason of a name that no rule lists begins.
 const noName = "no rule allows"
 
@@ -169,6 +172,9 @@ func (b *builder) addConnection(d denied) {
 	a := attempt{host: d.Endpoint.Host, port: uint16(d.Endpoint.Port), binary: d.Actor.Process.File.Path}
 	if a.host == "" {
 		a.host = d.Endpoint.IP
+	}
+	if d.Reason == offline {
+		a.binary = anyProgram // whether a rule could name it was not looked at
 	}
 	// The event's hint names any program where the cell could have written this one.
 	if a.binary == "" || strings.Contains(d.Message, `binaries: [{path: "/**"}]`) {
@@ -270,14 +276,7 @@ func (b *builder) leave(a attempt, why string) {
 // suggestion adds the attempts to the policy. Each addition is checked with the
 // policy as it will be read.
 func (b *builder) suggestion() (*api.PolicySuggestion, error) {
-	b.attempts = slices.DeleteFunc(b.attempts, func(a attempt) bool {
-		err := b.add(a)
-		if err != nil {
-			b.leave(a, err.Error())
-		}
-		return err != nil
-	})
-	suggested, err := b.run.Parse(b.policy.Canonical())
+	suggested, err := b.extended()
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "make a policy of what was denied")
 	}
@@ -300,6 +299,41 @@ func (b *builder) suggestion() (*api.PolicySuggestion, error) {
 	return res, nil
 }
 
+// extended returns the policy with the attempts added one by one. An attempt that cannot
+// be part of a policy, such as one at an address where no cell may connect to, is left
+// out and named.
+func (b *builder) extended() (*policy.Policy, error) {
+	last, err := b.run.Parse(b.policy.Canonical())
+	if err != nil {
+		return nil, err
+	}
+	b.attempts = slices.DeleteFunc(b.attempts, func(a attempt) bool {
+		err := b.add(a)
+		if err == nil {
+			var next *policy.Policy
+			if next, err = b.run.Parse(b.policy.Canonical()); err == nil {
+				last = next
+				return false
+			}
+		}
+		b.leave(a, inPolicy(err))
+		if before, err := b.run.Parse(last.Canonical()); err == nil {
+			b.policy = *before // add may have changed a part
+		}
+		return true
+	})
+	return last, nil
+}
+
+// inPolicy returns an error about a policy's text without the place in a text that
+// nobody sees.
+func inPolicy(err error) string {
+	if _, why, found := strings.Cut(err.Error(), "].host: "); found {
+		return why
+	}
+	return err.Error()
+}
+
 // File returns a suggestion as a policy file: a comment, and the canonical text of the
 // policy.
 func File(p *api.PolicySuggestion, canonical []byte) []byte { return append(comment(p), canonical...) }
@@ -309,7 +343,7 @@ func comment(p *api.PolicySuggestion) []byte {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# The policy of %s in cell %s, and what it was denied. Review it before use.\n", p.RunID, quote.Line(p.Cell))
 	if p.Unseen {
-		text.WriteString("# The run had no network at all, so what it wanted to connect to was not seen.\n" +
+		text.WriteString("# The run had no network at all, and nothing was seen that it wanted to connect to.\n" +
 			"# Run it with a network: --policy dev allows the package registries of your own\n" +
 			"# tools, `forkcell policy list` shows more. What is denied then is seen, and\n" +
 			"# forkcell policy suggest adds it.\n")

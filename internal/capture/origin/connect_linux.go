@@ -2,6 +2,7 @@ package origin
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -103,23 +104,45 @@ func connectionSocket(fd int) bool {
 // staysInside reports whether the call seems to connect to the cell itself, so
 // that its program is not needed.
 func (c Connect) staysInside() bool {
+	to, ok := c.destination()
+	name := to.Addr().String()
+	return ok && (inner(to.Addr()) || name == capture.Own4 || name == capture.Own6)
+}
+
+// inner reports whether an address is the cell itself in every network namespace.
+func inner(a netip.Addr) bool { return a.IsLoopback() || a.IsUnspecified() }
+
+// destination reads where the call connects to. The program can change it afterwards.
+func (c Connect) destination() (netip.AddrPort, bool) {
 	var b [unix.SizeofSockaddrInet6]byte
 	n, err := unix.ProcessVMReadv(c.Thread, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}},
 		[]unix.RemoteIovec{{Base: uintptr(c.Address), Len: len(b)}}, 0)
 	if err != nil || n < unix.SizeofSockaddrInet4 {
-		return false
+		return netip.AddrPort{}, false
 	}
-	var addr netip.Addr
-	switch family := uint16(b[0]) | uint16(b[1])<<8; {
+	port := binary.BigEndian.Uint16(b[2:])
+	switch family := binary.NativeEndian.Uint16(b[:]); {
 	case family == unix.AF_INET:
-		addr = netip.AddrFrom4([4]byte(b[4:]))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port), true
 	case family == unix.AF_INET6 && n == len(b):
-		addr = netip.AddrFrom16([16]byte(b[8:])).Unmap()
-	default:
-		return false
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).Unmap(), port), true
 	}
-	name := addr.String()
-	return addr.IsLoopback() || addr.IsUnspecified() || name == capture.Own4 || name == capture.Own6
+	return netip.AddrPort{}, false
+}
+
+// Outside returns the address that the call connects to, if that is not the cell
+// itself, and whether by UDP. It is good for telling, not for deciding.
+func (c Connect) Outside() (to netip.AddrPort, udp, ok bool) {
+	if to, ok = c.destination(); !ok || inner(to.Addr()) || to.Port() == 0 {
+		return to, false, false // a program that looks for its own address connects to port 0
+	}
+	socket, err := c.borrow()
+	if err != nil {
+		return to, false, true
+	}
+	defer func() { _ = unix.Close(socket) }()
+	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
+	return to, err == nil && kind == unix.SOCK_DGRAM, true
 }
 
 // opener returns the calling process, or an error if processes of other

@@ -30,6 +30,8 @@ type Cell struct {
 	telling   sync.Mutex      // is held while denied is called
 	serve     *driver.Network // nil: the cell has no network
 	network   *network
+	attempts  *driver.Attempts // nil: nobody wants to know
+	questions *questions
 	borrow    func(pid int) error
 	stepTimes func([]protocol.StepTime)
 	// namespaces and rules, those of Landlock, are for a process that joins the
@@ -141,7 +143,7 @@ func (n *Driver) beginWith(ctx context.Context, s driver.Spec, p *hostPlan, star
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, stepTimes: n.opt.stepTimes, serve: s.Network, borrow: n.probes().Borrow,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, stepTimes: n.opt.stepTimes, serve: s.Network, attempts: attemptsOf(&s, p), borrow: n.probes().Borrow,
 		ended: n.pool.refillSoon, warmSocket: make(chan int, 1),
 	}
 	limits.watch(s.Limits.Hit)
@@ -328,6 +330,7 @@ func (c *Cell) Close() error {
 	c.closing.Do(func() {
 		c.destroy()
 		c.network.close()
+		c.questions.close()
 		c.left = c.limits.unlimit()
 		c.ended()
 	})

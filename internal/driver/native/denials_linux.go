@@ -25,7 +25,7 @@ func (c *Cell) serveCalls(fds []int) error {
 	if c.packages != nil {
 		threads++
 	}
-	if len(fds) != threads || c.denied == nil && c.serve == nil {
+	if len(fds) != threads || c.denied == nil && c.serve == nil && c.attempts == nil {
 		mountfd.CloseAll(fds)
 		return errors.New("the init sent an unexpected descriptor")
 	}
@@ -53,11 +53,15 @@ func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 		defer c.telling.Unlock()
 		c.denied(driver.Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
 	case n.Denied == 0 && c.network != nil:
-		// The kernel's descriptors are ints: the upper half is ignored.
-		c.network.attributor.Connecting(origin.Connect{
-			Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting,
-		})
+		c.network.attributor.Connecting(connecting(n, waiting))
+	case n.Denied == 0 && c.attempts != nil:
+		c.hearConnect(connecting(n, waiting))
 	}
+}
+
+func connecting(n seccomp.Notice, waiting func() bool) origin.Connect {
+	// The kernel's descriptors are ints: the upper half is ignored.
+	return origin.Connect{Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting}
 }
 
 // whoCalled finds a thread's number in its own namespace, and its executable.

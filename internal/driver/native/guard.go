@@ -18,11 +18,11 @@ func groupLimits(l driver.Limits) cgroup.Limits {
 func newGuardPlan(s *driver.Spec) protocol.Guard {
 	g := protocol.Guard{
 		AllowSyscalls: s.Guard.AllowSyscalls, BestEffort: s.Guard.LandlockBestEffort || s.Guard.AllowDegraded,
-		Notify: s.Guard.Denied != nil, Connects: s.Network != nil, OpenFiles: s.Limits.OpenFiles,
+		Notify: s.Guard.Denied != nil, Connects: s.Network != nil, Attempts: hears(s), OpenFiles: s.Limits.OpenFiles,
 	}
 	if s.Template {
 		// A process can have one listener only, and a branch gets its own.
-		g.Template, g.Notify, g.Connects = true, false, false
+		g.Template, g.Notify, g.Connects, g.Attempts = true, false, false, false
 	}
 	var writable []string
 	for _, b := range s.Mounts.Binds {
@@ -39,11 +39,14 @@ func newGuardPlan(s *driver.Spec) protocol.Guard {
 	return g
 }
 
+// hears reports whether the host hears what a cell without a network tries to reach.
+func hears(s *driver.Spec) bool { return s.Network == nil && s.Attempts != nil }
+
 // guardRuntime changes what is asked of the init for a command that is a runtime with
 // a kernel of its own. The calls of that kernel say nothing about the programs that it
 // holds, so they are not reported.
 func guardRuntime(g *protocol.Guard) {
-	g.Runtime, g.Notify, g.Connects = true, false, false
+	g.Runtime, g.Notify, g.Connects, g.Attempts = true, false, false, false
 	g.AllowSyscalls = runtimeCalls()
 }
 

@@ -25,12 +25,11 @@ type network struct {
 // serveNetwork calls Network.Serve with the cell's sockets, before anything can use
 // them. Watched means that the kernel reports calls of connect(2).
 func (c *Cell) serveNetwork(fds []int, watched bool) error {
-	if (c.serve != nil) != (len(fds) > 0) {
-		mountfd.CloseAll(fds)
-		return errors.New("the init sent unexpected sockets")
-	}
 	if c.serve == nil {
-		return nil
+		return c.hearQuestions(fds)
+	}
+	if len(fds) == 0 {
+		return errors.New("the init sent no sockets")
 	}
 	fds, local, err := takeLocal(fds, c.serve.Socket)
 	if err != nil {

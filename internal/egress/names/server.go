@@ -171,6 +171,12 @@ func (s *Server) respond(req []byte, client Client) []byte {
 	return out
 }
 
+// Observe takes a question that has got no answer, as [Server.Event] reports it.
+func (s *Server) Observe(req []byte) {
+	s.start()
+	s.respond(req, Client{})
+}
+
 // failure returns the answer to an unreadable message: only the header.
 func failure(req []byte, rcode byte) []byte {
 	out := make([]byte, headerLen)

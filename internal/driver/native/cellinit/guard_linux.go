@@ -66,7 +66,7 @@ func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
 		g.seccomp += "; " + LiveControl
 	}
 	if g.listener < 0 {
-		g.degraded = append(g.degraded, unheard(notices(p))...)
+		g.degraded = append(g.degraded, unheard(p)...)
 	}
 	if len(p.AllowSyscalls) > 0 {
 		g.degraded = append(g.degraded, "seccomp: the policy allows "+strings.Join(p.AllowSyscalls, ", "))
@@ -97,18 +97,19 @@ func notices(p protocol.Guard) (list seccomp.Notify) {
 	if p.Notify {
 		list |= seccomp.Denials
 	}
-	if p.Connects {
+	if p.Connects || p.Attempts {
 		list |= seccomp.Connects
 	}
 	return list
 }
 
-// unheard returns what is missing without a listener.
-func unheard(calls seccomp.Notify) (list []string) {
-	if calls&seccomp.Denials != 0 {
+// unheard returns what is missing without a listener. Attempts of a cell without a
+// network are counted all the same.
+func unheard(p protocol.Guard) (list []string) {
+	if p.Notify {
 		list = append(list, "seccomp: the kernel reports no denied calls")
 	}
-	if calls&seccomp.Connects != 0 {
+	if p.Connects {
 		list = append(list, "network: the kernel reports no connects; programs are looked for when a connection is accepted")
 	}
 	return list

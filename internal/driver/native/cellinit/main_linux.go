@@ -105,14 +105,11 @@ func (r *rootfs) report(g guarded) error {
 	if p.Examine != nil {
 		examined = examine(p.Examine)
 	}
-	give, captured := g.descriptors(r.namespaces), []int(nil)
+	give, captured := g.descriptors(r.namespaces), r.captured()
 	if r.broker != nil && r.broker.root.guarded.listener >= 0 {
 		give = append([]int{r.broker.root.guarded.listener}, give...)
 	}
-	if r.sockets != nil {
-		captured = r.captured()
-		give = append(give, captured...)
-	}
+	give = append(give, captured...)
 	report := &protocol.Report{
 		Kind: protocol.Built, Captured: len(captured), Join: p.Guard.Join, Rules: g.rules >= 0, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
 		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,

@@ -51,6 +51,8 @@ type rootfs struct {
 	sockets   *capture.Sockets
 	// local is the listener of the plan's socket; 0 if there is none.
 	local int
+	// unanswered is the socket for what the cell asks in vain; 0 if there is none.
+	unanswered int
 	// asks is the listener at which commands ask for package managers, and broker
 	// executes those; nil without them.
 	asks   int
@@ -204,12 +206,22 @@ func (r *rootfs) loopback() error {
 	return loopbackUp()
 }
 
-// network captures the connections of a cell that has a network.
+// network captures the connections of a cell that has a network. In one that has none
+// it only makes the socket at which the host hears of questions. That changes nothing
+// in the cell, so a kernel that refuses the socket is no failure.
 func (r *rootfs) network() error {
-	if r.without.Has(control.NetNS) || !r.plan.Capture {
+	if r.without.Has(control.NetNS) {
 		return nil
 	}
 	var err error
+	if !r.plan.Capture {
+		if r.plan.Guard.Attempts {
+			if r.unanswered, err = capture.Unanswered(); err != nil {
+				r.unanswered = 0
+			}
+		}
+		return nil
+	}
 	r.sockets, err = capture.Setup()
 	return fault.Wrap("network", fault.CauseNetwork, err)
 }

@@ -57,8 +57,14 @@ func (r *rootfs) listen(name string, kind int) (int, error) {
 }
 
 // captured returns the sockets for the host side: those of the network, and last the
-// one of the plan.
+// one of the plan. Without a network it is the socket for unanswered questions, if any.
 func (r *rootfs) captured() []int {
+	if r.sockets == nil && r.unanswered > 0 {
+		return []int{r.unanswered}
+	}
+	if r.sockets == nil {
+		return nil
+	}
 	fds := r.sockets.Descriptors()
 	if r.local > 0 {
 		fds = append(fds, r.local)

@@ -278,7 +278,10 @@ type Guard struct {
 	BestEffort    bool
 	Notify        bool // of denied calls
 	Connects      bool // are watched
-	OpenFiles     int64
+	// Attempts to use a network that the cell does not have are reported: connects by
+	// the listener of denied calls, and questions for names at a socket of its own.
+	Attempts  bool
+	OpenFiles int64
 	// Processes is the limit that a resource limit holds. Limited says that there is
 	// a limit of processes, held by whatever.
 	Processes int64

@@ -173,6 +173,7 @@ func (g *Guard) fields(w *wire) {
 	flag(w, &g.BestEffort)
 	flag(w, &g.Notify)
 	flag(w, &g.Connects)
+	flag(w, &g.Attempts)
 	number(w, &g.OpenFiles)
 	number(w, &g.Processes)
 	flag(w, &g.Limited)
