@@ -1,11 +1,29 @@
 package api
 
+import "strings"
+
 // PathNote is a path with one word or sentence about it. A path that is not
 // UTF-8 has its exact bytes in PathBase64.
 type PathNote struct {
 	Path       string `json:"path"`
 	PathBase64 string `json:"path_base64,omitempty"`
 	Note       string `json:"note"`
+}
+
+// AreaChange counts what changed in an area of a cell besides the workspace.
+type AreaChange struct {
+	// Area is home, cache, or the path of a directory in the cell.
+	Area  string `json:"area"`
+	Files int    `json:"files"`
+}
+
+// ElsewhereText describes changes outside the workspace; it is empty if there are none.
+func ElsewhereText(list []AreaChange) string {
+	texts := make([]string, len(list))
+	for i, a := range list {
+		texts[i] = a.Area + ": " + Counted(a.Files, "file") + " changed"
+	}
+	return strings.Join(texts, ", ")
 }
 
 // CheckpointResult names a sealed state.
@@ -51,6 +69,8 @@ type MoveResult struct {
 	Decision     string   `json:"decision"`
 	Also         []string `json:"also_decided"`
 	Notes        []string `json:"notes"`
+	// Elsewhere counts what the move changes outside the workspace.
+	Elsewhere []AreaChange `json:"elsewhere,omitempty"`
 }
 
 // AcceptRequest decides that a run's result stands.
@@ -90,6 +110,11 @@ type AcceptResult struct {
 	Before string `json:"decision_before,omitempty"`
 	// Skipped are newer undecided runs that failed and changed nothing.
 	Skipped []string `json:"skipped,omitempty"`
+	// Elsewhere counts what the accepted work changed outside the workspace. ElsewhereLeft
+	// counts what the work changed there and the cell does not have: a part of the work is
+	// a part of its workspace.
+	Elsewhere     []AreaChange `json:"elsewhere,omitempty"`
+	ElsewhereLeft []AreaChange `json:"elsewhere_left,omitempty"`
 	// Whole are paths that both accepted work and work that was left out changed, and which
 	// were accepted as they are.
 	Whole   []PathNote   `json:"whole,omitempty"`
@@ -196,6 +221,8 @@ type DiffResult struct {
 	// Unapplied is how many other changes the accepted state has that are not in the
 	// directory. An apply writes them as well.
 	Unapplied int `json:"unapplied,omitempty"`
+	// Elsewhere counts what differs outside the workspace, unless Changes has that.
+	Elsewhere []AreaChange `json:"elsewhere,omitempty"`
 }
 
 // EarlierWork is an undecided run, or a state that was captured of a live cell.

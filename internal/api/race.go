@@ -53,7 +53,9 @@ type RaceAttempt struct {
 	JudgeExitCode  *int     `json:"judge_exit_code"`
 	JudgeReceiptID string   `json:"judge_receipt_id,omitempty"`
 	ChangedFiles   int      `json:"changed_files"`
-	DurationUS     int64    `json:"duration_us"` // of the command
+	// Elsewhere counts what the attempt changed outside the workspace. No race accepts it.
+	Elsewhere  []AreaChange `json:"elsewhere,omitempty"`
+	DurationUS int64        `json:"duration_us"` // of the command
 }
 
 // RaceResult is the result document of a race.

@@ -213,24 +213,27 @@ func (r *RunResult) IsRecorded() bool { return r != nil && r.ReceiptID != "" }
 
 // RunResult is the result document of a run.
 type RunResult struct {
-	Cell             string           `json:"cell"`
-	RunID            string           `json:"run_id"`
-	ReceiptID        string           `json:"receipt_id"`
-	Outcome          string           `json:"outcome"`
-	ExitCode         int              `json:"exit_code"`
-	Signal           int              `json:"signal"`
-	Decision         string           `json:"decision"`
-	SplitLinks       []string         `json:"split_links"`
-	CheckpointBefore string           `json:"checkpoint_before"`
-	CheckpointAfter  string           `json:"checkpoint_after"`
-	RootBefore       string           `json:"root_before"`
-	RootAfter        string           `json:"root_after"`
-	ChangedFiles     int              `json:"changed_files"`
-	PolicyHash       string           `json:"policy_hash"`
-	Degraded         []string         `json:"degraded"`
-	Controls         Controls         `json:"controls"`
-	Events           map[string]int64 `json:"events"`
-	Denied           DeniedNetwork    `json:"denied"`
+	Cell             string   `json:"cell"`
+	RunID            string   `json:"run_id"`
+	ReceiptID        string   `json:"receipt_id"`
+	Outcome          string   `json:"outcome"`
+	ExitCode         int      `json:"exit_code"`
+	Signal           int      `json:"signal"`
+	Decision         string   `json:"decision"`
+	SplitLinks       []string `json:"split_links"`
+	CheckpointBefore string   `json:"checkpoint_before"`
+	CheckpointAfter  string   `json:"checkpoint_after"`
+	RootBefore       string   `json:"root_before"`
+	RootAfter        string   `json:"root_after"`
+	ChangedFiles     int      `json:"changed_files"`
+	// Elsewhere counts what the run changed outside the workspace, which ChangedFiles does
+	// not.
+	Elsewhere  []AreaChange     `json:"elsewhere,omitempty"`
+	PolicyHash string           `json:"policy_hash"`
+	Degraded   []string         `json:"degraded"`
+	Controls   Controls         `json:"controls"`
+	Events     map[string]int64 `json:"events"`
+	Denied     DeniedNetwork    `json:"denied"`
 	// Unanswered is nil if the run succeeded or every allowed request was answered.
 	Unanswered *UnansweredNetwork `json:"unanswered,omitempty"`
 	Notes      []string           `json:"notes"`

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -74,7 +75,7 @@ func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, er
 }
 
 // acceptState accepts a captured state and its undecided ancestors.
-func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *session) acceptState(ctx context.Context, state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if req.Selects() {
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
@@ -85,11 +86,15 @@ func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*a
 	if err := home.CheckUsable(state); err != nil {
 		return nil, err
 	}
-	if _, err := s.propose(state.ID, state.ID, req); err != nil {
+	p, err := s.propose(state.ID, state.ID, req)
+	if err != nil {
 		return nil, err
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
-	err := s.e.Store.Update(func(tx *store.Tx) error {
+	if res.Elsewhere, err = s.e.Elsewhere(ctx, p.before, state); err != nil {
+		return nil, err
+	}
+	err = s.e.Store.Update(func(tx *store.Tx) error {
 		also, err := s.acceptEarlier(tx, state.ID, state, s.head, decision{Reason: req.Reason})
 		res.Also = append(res.Also, also...)
 		if err != nil {

@@ -67,7 +67,7 @@ func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.Accep
 	case err != nil:
 		return nil, err
 	case state != nil:
-		return s.acceptState(*state, req)
+		return s.acceptState(ctx, *state, req)
 	case done && !req.Selects():
 		return &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: s.head.ID, Root: s.head.Root(), Also: []string{}}, nil
 	}
@@ -121,7 +121,7 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	if req.Selects() || p.leaves() {
 		err = s.acceptPart(ctx, r, p, req, d, res)
 	} else {
-		err = s.acceptWhole(ctx, r, d, res)
+		err = s.acceptWhole(ctx, r, p, d, res)
 	}
 	if err != nil {
 		return nil, err
@@ -144,9 +144,12 @@ func (s *session) skipped(chosen store.Run) (ids []string, err error) {
 }
 
 // acceptWhole accepts a run, and the undecided work before it.
-func (s *session) acceptWhole(ctx context.Context, r store.Run, d decision, res *api.AcceptResult) error {
+func (s *session) acceptWhole(ctx context.Context, r store.Run, p *proposal, d decision, res *api.AcceptResult) error {
 	tip, err := s.state(r.After)
 	if err != nil {
+		return err
+	}
+	if res.Elsewhere, err = s.e.Elsewhere(ctx, p.before, tip); err != nil {
 		return err
 	}
 	err = s.moveHead(ctx, s.head, func(tx *store.Tx) (err error) {
@@ -166,6 +169,9 @@ func (s *session) acceptWhole(ctx context.Context, r store.Run, d decision, res 
 func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
 	made, err := s.part(ctx, p, req)
 	if err != nil {
+		return err
+	}
+	if res.ElsewhereLeft, err = s.e.Elsewhere(ctx, made.head, s.head); err != nil {
 		return err
 	}
 	if req.Selects() {

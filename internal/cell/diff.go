@@ -27,6 +27,11 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...),
 		Runs: d.runs, Earlier: d.earlier, Unapplied: d.unapplied,
 	}}
+	if !req.All {
+		if res.Elsewhere, err = e.Elsewhere(ctx, d.from, d.to); err != nil {
+			return nil, e.ReadError(err, d.from, d.to)
+		}
+	}
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.Owners(sides)

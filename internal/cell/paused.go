@@ -42,11 +42,11 @@ func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, e
 		return nil, err
 	}
 	e.dropPause(p)
-	return e.pausedRun(p)
+	return e.pausedRun(ctx, p)
 }
 
 // pausedRun returns the result of the run that ended with a pause.
-func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
+func (e *Engine) pausedRun(ctx context.Context, p *store.Pause) (*api.RunResult, error) {
 	var r store.Run
 	err := e.Store.View(func(tx *store.Tx) (err error) {
 		r, err = tx.Run(p.RunID)
@@ -55,7 +55,7 @@ func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.ResultOf(r)
+	res, err := e.ResultOf(ctx, r)
 	if err == nil {
 		res.Notes = append(res.Notes, "the cell was paused: its run had ended with the pause")
 	}

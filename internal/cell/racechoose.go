@@ -30,6 +30,9 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	if err != nil {
 		return nil, err
 	}
+	if err := e.addElsewhere(ctx, past); err != nil {
+		return nil, err
+	}
 	res := &api.RaceResult{Cell: s.cell.Name, Winner: &winner, Attempts: past.infos(), Also: []string{}, Kept: past.kept()}
 	if err := s.choose(ctx, req, past, res); err != nil {
 		return nil, err
@@ -176,12 +179,13 @@ func (s *session) chosen(winner *receipt.Run) (id string, err error) {
 
 // Races returns the races of a cell of which some of its forks are attempts, in the
 // order of these forks. Forks that are no attempts are left out.
-func (e *Engine) Races(_ context.Context, cell string, forks []string) ([]api.PastRace, error) {
+func (e *Engine) Races(ctx context.Context, cell string, forks []string) ([]api.PastRace, error) {
 	raced, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
 	}
 	races := []api.PastRace{}
+	var past []*pastRace
 	known := map[string]bool{}
 	err = e.View(func(tx *store.Tx) error {
 		for _, name := range forks {
@@ -206,10 +210,16 @@ func (e *Engine) Races(_ context.Context, cell string, forks []string) ([]api.Pa
 			if err != nil {
 				return err
 			}
-			races = append(races, info)
+			races, past = append(races, info), append(past, p)
 		}
 		return nil
 	})
+	for i, p := range past {
+		if err := e.addElsewhere(ctx, p); err != nil {
+			return nil, err
+		}
+		races[i].Attempts = p.infos()
+	}
 	return races, err
 }
 

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ type pastAttempt struct {
 	now        store.Cell
 	run, judge *receipt.Run // nil if it did not begin, or has not ended
 	score      *float64
+	elsewhere  []api.AreaChange
 	unfinished bool // a run was cut off, and nobody has finished it
 }
 
@@ -44,6 +46,7 @@ func (a pastAttempt) info(number int) api.RaceAttempt {
 	out := api.RaceAttempt{Attempt: number, Cell: a.name(), Outcome: string(receipt.Interrupted), Score: a.score}
 	if r := a.run; r != nil {
 		out.RunID, out.ReceiptID, out.Outcome, out.ExitCode = r.RunID, r.ReceiptID, string(r.Outcome), r.ExitCode
+		out.Elsewhere = a.elsewhere
 		out.ChangedFiles, out.DurationUS = int(r.ChangedFiles), r.Timings[receipt.TimingCommand]
 	}
 	if a.judge != nil {
@@ -131,6 +134,20 @@ func (e *Engine) belongs(tx *store.Tx, cellID, race string) (bool, error) {
 	}
 	made, err := e.raceFork(st)
 	return made != nil && made.Details[detailRace] == race, err
+}
+
+// addElsewhere counts what the attempts changed outside the workspace. It is no part of a
+// transaction.
+func (e *Engine) addElsewhere(ctx context.Context, p *pastRace) (err error) {
+	for i, a := range p.attempts {
+		if a.run == nil {
+			continue
+		}
+		if p.attempts[i].elsewhere, err = e.ElsewhereIn(ctx, a.run.CheckpointBefore.ID, a.run.CheckpointAfter.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addForks finds the forks of all attempts. One transaction made them, in the order of

@@ -132,6 +132,9 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 		res.Notes = append(res.Notes, "it was there already")
 		return res, nil
 	}
+	if res.Elsewhere, err = s.e.Elsewhere(ctx, s.head, to); err != nil {
+		return nil, err
+	}
 	err = s.moveHead(ctx, to, func(tx *store.Tx) error {
 		for i, r := range undone {
 			word := restored

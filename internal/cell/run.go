@@ -215,13 +215,22 @@ type runEnd struct {
 	total        time.Time
 }
 
+// elsewhere counts what the run changed outside the workspace.
+func (r *run) elsewhere() []api.AreaChange {
+	list, err := r.e.Elsewhere(context.Background(), r.before, r.after)
+	if err != nil {
+		r.e.Logger.Warn("the changes of a run outside the workspace are not known", "run", r.rec.ID, "error", err)
+	}
+	return list
+}
+
 func (r *run) result() *api.RunResult {
 	r.timings.TotalUS = since(r.total)
 	return &api.RunResult{
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: evidence.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
+		ChangedFiles: r.rec.Changed, Elsewhere: r.elsewhere(), PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: evidence.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
 		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
 }

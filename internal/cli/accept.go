@@ -36,7 +36,12 @@ as well is taken whole, and so is a git repository. Work that is left out counts
 restored; restore brings it back. A failed run is refused without --force. With --only
 or --except a part is accepted, and the result is a new checkpoint. A renamed file keeps
 its old path if its new path is left out. A fork or restore can put a cell on a state
-that was captured from a live cell. Such a state is accepted in the same way.`,
+that was captured from a live cell. Such a state is accepted in the same way.
+
+What the work changed outside the workspace, in the home of the cell for instance, is
+accepted with the whole of it, and counted. A part of the work is a part of its
+workspace: what the work changed elsewhere is left out then, and counted as well. diff
+--all lists it.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed
   forkcell accept demo --run run_01K --leave-out run_01J`,
@@ -93,10 +98,19 @@ func printAccept(p *page, r *api.AcceptResult) {
 		"root", r.Root,
 		"also decided", quote.Line(strings.Join(r.Also, ", ")),
 	)
+	printElsewhere(p, "also accepted", r.Elsewhere)
+	printElsewhere(p, "left out", r.ElsewhereLeft)
 	for _, w := range r.Whole {
 		p.printf("taken whole: %s, %s\n", quote.Path(w.Path), quote.Line(w.Note))
 	}
 	if r.Applied != nil {
 		printApply(p, r.Applied, false)
+	}
+}
+
+// printElsewhere prints what became of changes outside the workspace.
+func printElsewhere(p *page, what string, list []api.AreaChange) {
+	if len(list) > 0 {
+		p.printf("%s: %s\n", what, quote.Line(api.ElsewhereText(list)))
 	}
 }

@@ -50,7 +50,10 @@ time are left out. New and deleted object files of a git repository are only cou
 (less -FRX).
 
 Letters of --name-status: A added, M modified, D deleted, R100 renamed, T another
-type of file.`,
+type of file.
+
+Changes of the cell's home, and of its other directories outside the workspace, are
+counted on stderr; --all lists them.`,
 		Example: `  forkcell diff demo
   forkcell diff demo --run run_01J --name-status
   forkcell diff demo before-upgrade --stat
@@ -138,7 +141,11 @@ func runDiff(ctx context.Context, s *session, e differ, req api.DiffRequest, o d
 	for _, n := range res.Notes {
 		s.noted(quote.Line(n))
 	}
-	return s.paged(func(w io.Writer) error { return s.showDiff(w, res, o) })
+	err = s.paged(func(w io.Writer) error { return s.showDiff(w, res, o) })
+	if err == nil && len(res.Elsewhere) > 0 {
+		s.noted(quote.Line(api.ElsewhereText(res.Elsewhere) + "; diff --all lists them"))
+	}
+	return err
 }
 
 func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) error {

@@ -57,8 +57,8 @@ nobody wins, and race exits 1.
 
 The cell of the winner is kept, and the others are removed; their receipts stay. With
 --accept the cell gets the winner's workspace by one signed decision that names all
-attempts and their scores, and no fork is kept. Its home and its other files stay. If the cell has moved meanwhile, that
-is refused (exit 4) and the winner is kept.
+attempts and their scores, and no fork is kept. Its home and its other files stay. If
+the cell has moved meanwhile, that is refused (exit 4) and the winner is kept.
 
 --choose does it afterwards: it makes no attempts, and accepts the one whose cell is
 ATTEMPT, of a race of CELL that kept it (--keep, or the winner). Here you decide, not a
@@ -254,10 +254,12 @@ func printRace(p *page, res *api.RaceResult) {
 	won := res.Attempts[*res.Winner-1]
 	if res.DecisionID == "" {
 		p.printf("winner: attempt %d, in cell %s\n", won.Attempt, quote.Line(won.Cell))
+		printElsewhere(p, "outside its workspace, which no race accepts", won.Elsewhere)
 		return
 	}
 	p.printf("winner: attempt %d, %s in cell %s\n", won.Attempt, p.word("accepted"), quote.Line(res.Cell))
 	p.pairs("decision", res.DecisionID, "also decided", quote.Line(strings.Join(res.Also, ", ")))
+	printElsewhere(p, "not accepted", won.Elsewhere)
 	if res.Applied != nil {
 		printApply(p, res.Applied, false)
 	}

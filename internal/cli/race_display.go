@@ -79,7 +79,7 @@ func (l raceLines) event(e api.RaceEvent) {
 	a := e.Attempt
 	switch e.Kind {
 	case api.RaceAttempted:
-		l.s.noted(fmt.Sprintf("attempt %d: %s, %s, %s", a.Attempt, raceOutcome(a), count(int64(a.ChangedFiles), "change", "changes"), timeTaken(a)))
+		l.s.noted(fmt.Sprintf("attempt %d: %s, %s, %s", a.Attempt, raceOutcome(a), raceChanges(a), timeTaken(a)))
 	case api.RaceJudged:
 		l.s.noted(fmt.Sprintf("attempt %d: judge exit %s, score %s", a.Attempt, judgeExit(a), scoreText(a)))
 	case api.RaceForked, api.RaceStarted, api.RaceJudging, api.RaceEnded:
@@ -104,6 +104,15 @@ func raceOutcome(a api.RaceAttempt) string {
 		return fmt.Sprintf("failed (exit %d)", a.ExitCode)
 	}
 	return quote.Line(a.Outcome)
+}
+
+// raceChanges counts what an attempt changed.
+func raceChanges(a api.RaceAttempt) string {
+	text := count(int64(a.ChangedFiles), "change", "changes")
+	if len(a.Elsewhere) > 0 {
+		text += ", " + quote.Line(api.ElsewhereText(a.Elsewhere))
+	}
+	return text
 }
 
 func judgeExit(a api.RaceAttempt) string {

@@ -110,6 +110,7 @@ func printMove(p *page, r *api.MoveResult) {
 		"decision", decisionText(p, r.Decision, r.DecisionID),
 		"also decided", quote.Line(strings.Join(r.Also, ", ")),
 	)
+	printElsewhere(p, "outside the workspace", r.Elsewhere)
 	printNotes(p, r.Notes)
 }
 

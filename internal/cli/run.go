@@ -212,6 +212,9 @@ func summary(r *api.RunResult) string {
 	if r.ChangedFiles > 0 {
 		parts = append(parts, fmt.Sprintf("%d changed", r.ChangedFiles))
 	}
+	if len(r.Elsewhere) > 0 {
+		parts = append(parts, api.ElsewhereText(r.Elsewhere))
+	}
 	if n := len(r.SplitLinks); n > 0 {
 		parts = append(parts, count(int64(n), "hard link", "hard links")+" split")
 	}

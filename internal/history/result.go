@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -14,7 +15,7 @@ import (
 
 // ResultOf returns the result of a run that has ended, as its signed receipt and its
 // journal have it. Notes to the caller of the run are not kept.
-func (h *History) ResultOf(r store.Run) (*api.RunResult, error) {
+func (h *History) ResultOf(ctx context.Context, r store.Run) (*api.RunResult, error) {
 	signed, err := h.Evidence.RunOf(r.ID)
 	if err != nil {
 		return nil, err
@@ -30,6 +31,9 @@ func (h *History) ResultOf(r store.Run) (*api.RunResult, error) {
 	}
 	if err := addControls(res, signed.Controls); err != nil {
 		return nil, fmt.Errorf("the controls in receipt %s: %w", r.ReceiptID, err)
+	}
+	if res.Elsewhere, err = h.ElsewhereIn(ctx, r.Before, r.After); err != nil {
+		return nil, err
 	}
 	h.addNetwork(res)
 	return res, nil

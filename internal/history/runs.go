@@ -14,7 +14,7 @@ import (
 )
 
 // RunInfo describes one run, by its whole id, with its result if it has ended.
-func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
+func (h *History) RunInfo(ctx context.Context, id string) (*api.RunInfo, error) {
 	var info api.RunInfo
 	var r store.Run
 	err := h.View(func(tx *store.Tx) (err error) {
@@ -32,7 +32,7 @@ func (h *History) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 	if err != nil || info.State == "running" {
 		return &info, err
 	}
-	info.Result, err = h.ResultOf(r)
+	info.Result, err = h.ResultOf(ctx, r)
 	if api.CodeOf(err) == api.CodeBadReceipt {
 		err = nil // what the database has of the run remains; the receipt says what is wrong with it
 	}

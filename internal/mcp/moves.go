@@ -66,7 +66,11 @@ func restore(ctx context.Context, c *call, in restoreArgs) (*answer, error) {
 }
 
 func describeMove(m *api.MoveResult) string {
-	return fmt.Sprintf("cell %s is at %s; %s is left", m.Cell, m.CheckpointID, m.Left)
+	text := fmt.Sprintf("cell %s is at %s; %s is left", m.Cell, m.CheckpointID, m.Left)
+	if len(m.Elsewhere) > 0 {
+		text += "; outside the workspace: " + api.ElsewhereText(m.Elsewhere)
+	}
+	return text
 }
 
 type acceptArgs struct {
@@ -80,6 +84,12 @@ func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
 		return nil, err
 	}
 	text := fmt.Sprintf("run %s of cell %s is accepted", doc.RunID, doc.Cell)
+	if len(doc.Elsewhere) > 0 {
+		text += "; also accepted: " + api.ElsewhereText(doc.Elsewhere)
+	}
+	if len(doc.ElsewhereLeft) > 0 {
+		text += "; left out: " + api.ElsewhereText(doc.ElsewhereLeft)
+	}
 	if doc.Applied != nil {
 		text += "; " + describeApply(doc.Applied)
 	}

@@ -15,7 +15,7 @@ import (
 func raceTools() []tool {
 	return []tool{does(tool{
 		name: "race", title: "Make several attempts, and keep the best", effect: adds, open: true, needs: mayRun,
-		about: "Fork a cell once for each attempt, run a command in each, judge the results by another command, and name the winner. The cell of the winner is kept; with accept its state becomes that of the cell. FORKCELL_ATTEMPT has the number of an attempt.",
+		about: "Fork a cell once for each attempt, run a command in each, judge the results by another command, and name the winner. The cell of the winner is kept; with accept its workspace becomes that of the cell. FORKCELL_ATTEMPT has the number of an attempt.",
 	}, runRace)}
 }
 
@@ -53,10 +53,13 @@ func describeRace(r api.RaceResult) string {
 		lines[0] = fmt.Sprintf("attempt %d has won", *r.Winner)
 	}
 	if r.DecisionID != "" {
-		lines[0] += ", and cell " + r.Cell + " has its state"
+		lines[0] += ", and cell " + r.Cell + " has its workspace"
 	}
 	for _, a := range r.Attempts {
 		line := fmt.Sprintf("%d: %s (exit %d), %s, run %s", a.Attempt, a.Outcome, a.ExitCode, api.Counted(a.ChangedFiles, "changed file"), a.RunID)
+		if len(a.Elsewhere) > 0 {
+			line += ", outside the workspace and not accepted: " + api.ElsewhereText(a.Elsewhere)
+		}
 		if a.JudgeExitCode != nil {
 			line += fmt.Sprintf(", judge exit %d", *a.JudgeExitCode)
 		}

@@ -56,6 +56,9 @@ func run(ctx context.Context, c *call, in runArgs) (*answer, error) {
 // describeRun returns the end of a run for the model.
 func describeRun(r api.RunResult) string {
 	text := fmt.Sprintf("%s (exit %d), %s, %s, run %s, receipt %s", r.Outcome, r.ExitCode, r.Decision, api.Counted(r.ChangedFiles, "changed file"), r.RunID, r.ReceiptID)
+	if len(r.Elsewhere) > 0 {
+		text += "\noutside the workspace: " + api.ElsewhereText(r.Elsewhere)
+	}
 	if r.Error != "" {
 		text += "\n" + r.Error
 	}

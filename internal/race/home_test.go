@@ -3,6 +3,7 @@ package race_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -120,6 +121,11 @@ func TestOnlyTheWorkspace(t *testing.T) {
 			}
 			races, err := w.e.Races(w.ctx, "demo", []string{"demo-race-1"})
 			w.ok(err)
+			// The cache is new itself.
+			want := []api.AreaChange{{Area: "home", Files: 2}, {Area: "cache", Files: 2}, {Area: "/var/tmp", Files: 1}}
+			if got := races[0].Attempts[0].Elsewhere; !slices.Equal(got, want) || !slices.Equal(res.Attempts[0].Elsewhere, want) {
+				t.Errorf("outside the workspace the attempt changed %+v, want %+v", got, want)
+			}
 			if len(races) != 1 || races[0].Winner == nil || races[0].Open {
 				t.Errorf("the records of the race are %+v", races)
 			}

@@ -199,6 +199,7 @@ func (r *race) attempt(ctx context.Context, i int) error {
 	r.change(i, api.RaceAttempted, func(a *api.RaceAttempt) {
 		a.RunID, a.ReceiptID, a.Outcome, a.ExitCode = res.RunID, res.ReceiptID, res.Outcome, res.ExitCode
 		a.ChangedFiles, a.DurationUS = res.ChangedFiles, res.Timings.CommandUS
+		a.Elsewhere = res.Elsewhere
 		if err != nil {
 			a.Outcome = string(receipt.Errored)
 		}

@@ -79,6 +79,7 @@ func (r *race) attemptInBranch(ctx context.Context, i int) error {
 	r.change(i, api.RaceAttempted, func(a *api.RaceAttempt) {
 		a.RunID, a.ReceiptID, a.Outcome, a.ExitCode = res.RunID, res.ReceiptID, string(end.outcome), end.code
 		a.ChangedFiles, a.DurationUS = res.ChangedFiles, end.took.Microseconds()
+		a.Elsewhere = res.Elsewhere
 		if err != nil {
 			a.Outcome = string(receipt.Errored)
 		}

@@ -58,7 +58,9 @@ func (q *request) agentPage() error {
 	if at < 0 {
 		return api.Missing("session of an agent in cell", name, "`forkcell session list` shows them")
 	}
-	body.Run = &runs[at]
+	if body.Run, err = q.engine.RunInfo(ctx, runs[at].RunID); err != nil {
+		return err
+	}
 	list, err := q.engine.Turns(ctx, name)
 	if err != nil {
 		return err

@@ -145,6 +145,9 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 		page.Total = max(page.Total, o.known)
 		page.Notes = append(page.Notes, "so many files changed that renamed ones are listed as deleted and added")
 	}
+	if len(res.Elsewhere) > 0 {
+		page.Notes = append(page.Notes, "outside the workspace, and not in this list: "+api.ElsewhereText(res.Elsewhere))
+	}
 	page.AsideTotal = len(res.RawAside)
 	page.fill(raw, res, o)
 	return page, nil
