@@ -47,12 +47,12 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 // applyPolicy applies another policy to the cell and stores it for the cell's next
 // runs. It returns the environment of later commands, or nil if it stays the same.
 // A refused policy changes nothing, and is recorded as an event.
-func (l *liveRun) applyPolicy(f api.PolicyFile, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
+func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
 	values, err := gateway.TakeValues(raw)
 	if err != nil {
 		return nil, nil, api.Usagef("", "%v", err)
 	}
-	res, err := l.swapPolicy(f, values)
+	res, err := l.swapPolicy(ctx, f, values)
 	if err != nil {
 		l.r.recordEvent(event.Config(event.Subject{
 			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "kept the previous policy",
@@ -64,9 +64,9 @@ func (l *liveRun) applyPolicy(f api.PolicyFile, raw map[string][]byte) (*api.Pol
 
 // swapPolicy is applyPolicy without the event of a refusal. It takes ownership of
 // values.
-func (l *liveRun) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
+func (l *liveRun) swapPolicy(ctx context.Context, f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
 	r := l.r
-	c, err := r.candidate(f, l.req)
+	c, err := r.candidate(ctx, f, l.req)
 	if err == nil {
 		err = checkKeptCredentials(r.policy, c.policy, values)
 	}
@@ -120,14 +120,14 @@ type candidate struct {
 
 // candidate reads a policy, and refuses changes that are not possible while a cell
 // is live.
-func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err error) {
+func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest) (c candidate, err error) {
 	whole, err := r.e.Caller.ParsePolicy(f)
 	if err != nil {
 		return c, err
 	}
 	c.pins = f.Resolve
 	start.Policy = &f
-	if c.policy, err = r.e.policyOf(r.cell, start); err != nil {
+	if c.policy, err = r.e.policyOf(ctx, r.cell, start); err != nil {
 		return c, err
 	}
 	if err := checkFixedParts(r.policy, c.policy); err != nil {

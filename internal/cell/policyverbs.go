@@ -97,7 +97,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	}
 	if e.Caller.Ceiling != nil {
 		// The cell keeps the policy for every caller.
-		if p, err = e.Caller.Under(p); err != nil {
+		if p, err = e.Caller.Under(ctx, p); err != nil {
 			return nil, err
 		}
 		f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}

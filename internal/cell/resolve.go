@@ -2,6 +2,7 @@ package cell
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
+func (e *Engine) spec(ctx context.Context, c store.Cell, req runRequest) (a resolved, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
 		return a, err
 	}
@@ -29,7 +30,7 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	if a.grants, err = e.newGrants(given, req); err != nil {
 		return a, err
 	}
-	if given, err = e.limited(&a, given); err != nil {
+	if given, err = e.limited(ctx, &a, given); err != nil {
 		return a, err
 	}
 	if a.policy, err = e.narrowed(given, req); err != nil {

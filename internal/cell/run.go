@@ -102,7 +102,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 }
 
 // Plan resolves the controls of a run without running it.
-func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, error) {
+func (e *Engine) Plan(ctx context.Context, req api.RunRequest) (*api.RunPlan, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := e.spec(c, runRequest{RunRequest: req})
+	wanted, err := e.spec(ctx, c, runRequest{RunRequest: req})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,12 +18,13 @@ var ErrBoth = errors.New("the two policies cannot be combined")
 // that either sets are set. A deny rule about contents also holds where only the other
 // policy has them read. Where no such policy can be written, as for two patterns whose
 // common part is no pattern, Both fails with ErrBoth rather than to allow or to deny
-// too much. So it does where that would be too much work.
-func Both(a, b *Policy) (*Policy, error) {
+// too much. So it does where that would be too much work. Both returns the error of a
+// context that ends before it is done.
+func Both(ctx context.Context, a, b *Policy) (*Policy, error) {
 	if a.Digest() == b.Digest() {
 		return a, nil
 	}
-	w := &work{left: maxWork}
+	w := &work{ctx: ctx, left: maxWork}
 	out := &Policy{Filesystem: bothPaths(a.Filesystem, b.Filesystem), Landlock: bothLandlocks(a.Landlock, b.Landlock), Limits: bothLimits(a.Limits, b.Limits)}
 	var err error
 	if out.Process, err = bothProcesses(a.Process, b.Process); err != nil {
@@ -35,6 +37,9 @@ func Both(a, b *Policy) (*Policy, error) {
 		return nil, err
 	}
 	if out.Credentials, err = bothCredentials(w, a.Credentials, b.Credentials); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	// Each policy is valid by itself; endpoints and variables of both together need
@@ -240,16 +245,19 @@ func commonPorts(a, b []uint16) []uint16 {
 
 // Within reports whether a policy allows nothing that another one denies. It may miss
 // that for policies that are written in different ways.
-func Within(p, ceiling *Policy) bool {
-	both, err := Both(p, ceiling)
+func Within(ctx context.Context, p, ceiling *Policy) (bool, error) {
+	both, err := Both(ctx, p, ceiling)
+	if errors.Is(err, ErrBoth) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	// Variables and names of rules allow nothing.
 	left, right := *both, *p
 	left.Environment.Set, right.Environment.Set = nil, nil
 	left.Network, right.Network = nil, nil
-	return left.Digest() == right.Digest() && slices.Equal(connections(both.Network), connections(p.Network))
+	return left.Digest() == right.Digest() && slices.Equal(connections(both.Network), connections(p.Network)), nil
 }
 
 // connections returns the endpoints of network policies with their binaries, as a

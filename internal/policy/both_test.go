@@ -79,7 +79,7 @@ func TestBothSections(t *testing.T) {
 	} {
 		a, b, want := parsed(t, c.a), parsed(t, c.b), parsed(t, c.want)
 		for _, pair := range [][2]*Policy{{a, b}, {b, a}} {
-			got, err := Both(pair[0], pair[1])
+			got, err := Both(t.Context(), pair[0], pair[1])
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 				continue
@@ -128,7 +128,7 @@ func TestBothRefused(t *testing.T) {
 		}
 		a, b := parsed(t, c.a), parsed(t, c.b)
 		for _, pair := range [][2]*Policy{{a, b}, {b, a}} {
-			got, err := Both(pair[0], pair[1])
+			got, err := Both(t.Context(), pair[0], pair[1])
 			if !errors.Is(err, ErrBoth) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v; want %q", c.name, err, c.says)
 				if got != nil {
@@ -217,7 +217,7 @@ func TestBothAllowsWhatEachAllows(t *testing.T) {
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawPolicy(t, "a"), drawPolicy(t, "b")
-		both, err := Both(a, b)
+		both, err := Both(t.Context(), a, b)
 		if errors.Is(err, ErrBoth) {
 			t.Skip(err)
 		}
@@ -278,7 +278,7 @@ func TestBothPathsOfEach(t *testing.T) {
 			return p
 		}
 		a, b := draw("a"), draw("b")
-		both, err := Both(a, b)
+		both, err := Both(t.Context(), a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,11 +303,11 @@ func TestWithin(t *testing.T) {
 		p    *Policy
 		want bool
 	}{{narrow, true}, {wide, false}, {ceiling, true}, {Default(), true}, {parsed(t, rest("")), false}} {
-		if got := Within(c.p, ceiling); got != c.want {
-			t.Errorf("%s is within: %v", c.p.Canonical(), got)
+		if got, err := Within(t.Context(), c.p, ceiling); got != c.want || err != nil {
+			t.Errorf("%s is within: %v, %v", c.p.Canonical(), got, err)
 		}
 	}
-	if Within(wide, narrow) {
+	if got, err := Within(t.Context(), wide, narrow); got || err != nil {
 		t.Error("a policy without a limit is within one that has it")
 	}
 }

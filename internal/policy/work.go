@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/forkcell/forkcell/internal/match"
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/match"
+)
 
 // maxWork bounds the work of combining two policies, in comparisons of short patterns: a
 // second or two of processor time. Two policies of the largest size that a file may have
@@ -9,11 +13,25 @@ const maxWork = 1 << 24
 
 // work counts what is done to combine two policies. A step that finds nothing left is not
 // done, and the combination is refused whatever it has come to.
-type work struct{ left int }
+type work struct {
+	ctx  context.Context //nolint:containedctx // lives as long as one call
+	left int
+}
 
-// spend takes n comparisons from what is left, and fails if that is not enough.
+// lookAfter is the work between two looks at the context: about a millisecond.
+const lookAfter = 1 << 13
+
+// spend takes n comparisons from what is left, and fails if that is not enough, or if the
+// context has ended.
 func (w *work) spend(n int) error {
-	if w.left -= n; w.left < 0 {
+	before := w.left
+	w.left -= n
+	if before/lookAfter != w.left/lookAfter || before == maxWork {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if w.left < 0 {
 		w.left = -1 // for good
 		return cannot("they have too many endpoints, rules or patterns to be compared with each other; write fewer")
 	}

@@ -65,7 +65,7 @@ type Config struct {
 	// made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	Save        func(ctx context.Context, name string) (*api.CheckpointResult, error)
-	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
+	ApplyPolicy func(ctx context.Context, f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
 	Pause       func(ctx context.Context, fsOnly bool) (ends bool, err error)
 	Resume      func() error
 	Expire      func(ctx context.Context, o ExpireOrder) (done, ends bool, err error)
@@ -176,7 +176,7 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 	case callOutput:
 		result, err = answerTo(request, func(q outputCall) (*outputPart, error) { return h.readOutput(ctx, q) })
 	case callPolicy:
-		result, err = answerTo(request, h.applyPolicy)
+		result, err = answerTo(request, func(q policyCall) (*api.PolicyApplied, error) { return h.applyPolicy(ctx, q) })
 	case callPause:
 		result, err = answerTo(request, func(q pauseCall) (*api.PauseResult, error) { return h.pause(ctx, q) })
 	case callResume:
@@ -259,7 +259,7 @@ func (h *Host) checkpoint(ctx context.Context, q checkpointCall) (*api.Checkpoin
 	return h.Checkpoint(ctx, q.Name)
 }
 
-func (h *Host) applyPolicy(q policyCall) (*api.PolicyApplied, error) {
+func (h *Host) applyPolicy(ctx context.Context, q policyCall) (*api.PolicyApplied, error) {
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
 	if err := h.alive(); err != nil {
@@ -268,7 +268,7 @@ func (h *Host) applyPolicy(q policyCall) (*api.PolicyApplied, error) {
 		}
 		return nil, err
 	}
-	res, env, err := h.ApplyPolicy(api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, q.Values)
+	res, env, err := h.ApplyPolicy(ctx, api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, q.Values)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 		Checkpoint: func(_ context.Context, name string) (*api.CheckpointResult, error) {
 			return &api.CheckpointResult{Name: name}, nil
 		},
-		ApplyPolicy: func(f api.PolicyFile, _ map[string][]byte) (*api.PolicyApplied, []string, error) {
+		ApplyPolicy: func(_ context.Context, f api.PolicyFile, _ map[string][]byte) (*api.PolicyApplied, []string, error) {
 			if len(f.Text) == 0 {
 				return nil, nil, api.Refusef(api.CodePolicy, "", "empty")
 			}

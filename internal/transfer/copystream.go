@@ -18,7 +18,7 @@ import (
 // stream, for a receiver on another machine. begin is called before the first byte. The
 // notes name what was left out or dropped.
 func (e *Exchange) SendCopy(ctx context.Context, cell, p string, begin func() io.Writer) ([]string, error) {
-	client, c, p, err := e.findFiles(cell, p)
+	client, c, p, err := e.findFiles(ctx, cell, p)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // Live finds the supervisors of live cells that the caller may enter.
 type Live interface {
 	// EnterIfLive finds a cell and its supervisor; the client is nil if it has none.
-	EnterIfLive(cell string) (*supervise.Client, store.Cell, error)
+	EnterIfLive(ctx context.Context, cell string) (*supervise.Client, store.Cell, error)
 	// EnterLive finds the supervisor of a cell. A cell without one is an error.
 	EnterLive(ctx context.Context, cell string) (*supervise.Client, error)
 	// SettleDead finishes the run of a supervisor that was killed, and returns its id.

@@ -49,12 +49,12 @@ type File struct {
 func (f *File) Close() error { return f.close() }
 
 // findFiles finds the cell of a request for files; the client is nil if the cell is not live.
-func (e *Exchange) findFiles(cell, p string) (*supervise.Client, store.Cell, string, error) {
+func (e *Exchange) findFiles(ctx context.Context, cell, p string) (*supervise.Client, store.Cell, string, error) {
 	p, err := cellPath(p)
 	if err != nil {
 		return nil, store.Cell{}, "", err
 	}
-	client, c, err := e.live.EnterIfLive(cell)
+	client, c, err := e.live.EnterIfLive(ctx, cell)
 	if err == nil && c.Paused != nil {
 		err = home.PausedCell(c.Name)
 	}
@@ -63,7 +63,7 @@ func (e *Exchange) findFiles(cell, p string) (*supervise.Client, store.Cell, str
 
 // OpenFile opens a file of a cell for reading. Links are followed, inside the cell.
 func (e *Exchange) OpenFile(ctx context.Context, cell, p string) (*File, error) {
-	client, c, p, err := e.findFiles(cell, p)
+	client, c, p, err := e.findFiles(ctx, cell, p)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func malformedAnswer() error {
 
 // StatFile describes a file. A link is not followed.
 func (e *Exchange) StatFile(ctx context.Context, cell, p string) (*api.FileInfo, error) {
-	client, c, p, err := e.findFiles(cell, p)
+	client, c, p, err := e.findFiles(ctx, cell, p)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 
 // ListFiles calls each with the files in a directory, and below it up to a depth.
 func (e *Exchange) ListFiles(ctx context.Context, cell, p string, depth int, each func(api.FileInfo) error) error {
-	client, c, p, err := e.findFiles(cell, p)
+	client, c, p, err := e.findFiles(ctx, cell, p)
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (e *Exchange) MoveFile(ctx context.Context, cell, from, to string) (*api.Fi
 // TarFiles writes a file or a directory, with everything below it, as a tar archive.
 // begin is called before the first byte.
 func (e *Exchange) TarFiles(ctx context.Context, cell, p string, begin func() io.Writer) error {
-	client, c, p, err := e.findFiles(cell, p)
+	client, c, p, err := e.findFiles(ctx, cell, p)
 	if err != nil {
 		return err
 	}
