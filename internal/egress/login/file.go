@@ -28,32 +28,38 @@ func lock(ctx context.Context, name string) (*hostFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked := make(chan error, 1)
-	go func() {
-		err := unix.Flock(dir.Fd(), unix.LOCK_EX)
-		for errors.Is(err, unix.EINTR) {
-			err = unix.Flock(dir.Fd(), unix.LOCK_EX)
-		}
-		locked <- err
-	}()
-	select {
-	case err = <-locked:
-	case <-ctx.Done():
-		go func() {
-			<-locked
-			_ = dir.Close() // which releases the lock
-		}()
-		return nil, ctx.Err()
+	if err := waitLock(ctx, dir); err != nil {
+		_ = dir.Close()
+		return nil, err
 	}
 	f := &hostFile{dir: dir, path: name}
-	if err == nil {
-		err = f.read()
-	}
-	if err != nil {
+	if err := f.read(); err != nil {
 		f.close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// lockInterval is the time between two looks at a lock that another process has.
+const lockInterval = 25 * time.Millisecond
+
+// waitLock locks a directory. It does not wait in the kernel: that would take a thread
+// until the lock is free, also for a caller who has gone, and a process of Go with too
+// many threads dies. A cell decides how many ask.
+func waitLock(ctx context.Context, dir *fsx.Dir) error {
+	tick := time.NewTicker(lockInterval)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(dir.Fd(), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // read reads the file, also once more.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -390,4 +391,37 @@ func TestWaits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "context canceled") {
 		t.Error(err)
 	}
+}
+
+// TestAbandonedWaits: a program that asks and goes away, again and again, leaves no thread
+// and no descriptor of the host behind while another session renews the login.
+func TestAbandonedWaits(t *testing.T) { //nolint:paralleltest // it counts what the process has
+	s := newService(t, true)
+	in := s.session()
+	l := login.Logins{List: []api.Login{s.login}, Now: func() time.Time { return now }}
+	descriptors := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = l.Renew(t.Context(), in.set, endpoint, []byte(body(in.refresh)), func(context.Context, string, []byte) (int, []byte, error) {
+		goroutines, open := runtime.NumGoroutine(), descriptors()
+		for range 100 {
+			if _, err := l.Renew(gone, in.set, endpoint, []byte(body(in.refresh)), nil); err == nil {
+				t.Error("renewed although another session has the lock")
+			}
+		}
+		const noise = 10
+		if n := runtime.NumGoroutine() - goroutines; n > noise {
+			t.Errorf("%d goroutines more, each with a thread that waits for the lock", n)
+		}
+		if n := descriptors() - open; n > noise {
+			t.Errorf("%d descriptors more", n)
+		}
+		return 500, nil, nil
+	})
 }
