@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wsproto.utilities import generate_accept_token
 
 from forkcell import Forkcell, ForkcellError
 
@@ -141,3 +142,40 @@ def test_the_text_of_an_error_does_not_draw() -> None:
             fc.version()
     assert str(e.value).isprintable()
     assert e.value.message == evil
+
+
+def test_token_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token is sent in the clear to this machine only, whatever proxy the environment names."""
+    seen: list[str | None] = []
+
+    def proxy(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.headers.get("Authorization"))
+        document({})(request)
+
+    with against(proxy) as url, against(document({"version": "1"}, 500)) as daemon:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        with Forkcell(daemon, token="secret") as client, pytest.raises(ForkcellError):
+            client.version()
+    assert seen == []
+
+
+@pytest.mark.parametrize("frame", [b"\x82\x00", b"\x82\x02\x07x"])
+def test_output_of_no_stream(frame: bytes) -> None:
+    """A message that is no output of a command is an error of the protocol."""
+
+    def socket(request: BaseHTTPRequestHandler) -> None:
+        accept = generate_accept_token(request.headers["Sec-WebSocket-Key"].encode()).decode()
+        request.protocol_version = "HTTP/1.1"
+        request.send_response(101)
+        for name, value in (("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept), ("Sec-WebSocket-Protocol", "forkcell.exec.v1")):
+            request.send_header(name, value)
+        request.end_headers()
+        started = json.dumps({"type": "started", "exec_id": "exec_01k00000000000000000000000"}).encode()
+        request.wfile.write(b"\x81" + bytes([len(started)]) + started + frame)
+
+    with against(socket) as url, Forkcell(url) as client, pytest.raises(ForkcellError) as raised:
+        client.cells.named("demo").open_exec("true").wait()
+    assert raised.value.code == "protocol"

@@ -30,7 +30,7 @@ PROTOCOL = "forkcell.exec.v1"
 PART = 64 << 10
 MAX_MESSAGE = 16 << 20
 CLOSING = 10  # seconds
-STREAMS = {1: "stdout", 2: "stderr"}
+STREAMS = {b"\1": "stdout", b"\2": "stderr"}
 
 
 class AsyncExecSocket:
@@ -84,7 +84,9 @@ class AsyncExecSocket:
     async def __aiter__(self) -> AsyncIterator[tuple[str, bytes]]:
         async for message in self._messages():
             if isinstance(message, bytes):
-                yield STREAMS.get(message[0], ""), message[1:]
+                if message[:1] not in STREAMS:
+                    raise ForkcellError("protocol", message="the socket sent output of no stream")
+                yield STREAMS[message[:1]], message[1:]
             elif field(message, "type") == "exit":
                 self.exit = ExecExit(field(message, "exit_code"), field(message, "signal"))
                 await self.aclose()
