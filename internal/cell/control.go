@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mask"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -98,6 +101,11 @@ func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 		return home.StateError(r.head, err)
 	}
 	r.control = newControlMasks(r.cell.MountAt, workspace.Backend(r.cell.Backend), plan)
+	if len(r.control.standIns) > 0 {
+		if err := r.control.skipHidden(ctx, files, plan.Hidden); err != nil {
+			return home.StateError(r.head, err)
+		}
+	}
 	r.control.files.Also, r.control.files.State = quote.AllUTF8(req.Also), quote.AllUTF8(req.State)
 	r.control.files.Instructions = instructions
 	if r.control.files.Empty {
@@ -135,6 +143,37 @@ func (m *controlMasks) standIn(p *mask.Plan) {
 	for _, f := range p.Filtered {
 		m.standIns = append(m.standIns, workspace.StandIn{Path: f.Path, Contents: f.Contents})
 	}
+}
+
+// maxIndex bounds an index of git in which hidden paths are skipped.
+const maxIndex = 64 << 20
+
+// skipHidden shows indexes of git in which the hidden paths are skipped: git then takes
+// none of them for removed. What cannot be read is shown as it is.
+func (m *controlMasks) skipHidden(ctx context.Context, files *stateTree, hidden []string) error {
+	if len(hidden) == 0 {
+		return nil
+	}
+	indexes, err := leftout.Indexes(ctx, files)
+	if err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(indexes)) {
+		var below []string
+		for _, h := range hidden {
+			if rel, in := strings.CutPrefix(h, strings.TrimPrefix(indexes[p]+"/", "./")); in {
+				below = append(below, rel)
+			}
+		}
+		text, err := gitread.Read(files, p, maxIndex)
+		if err != nil || len(below) == 0 {
+			continue
+		}
+		if s := workspace.IndexStandIn(p, text, below); s != nil {
+			m.standIns = append(m.standIns, *s)
+		}
+	}
+	return nil
 }
 
 // cover hides the contents of files and directories by mounts, and keeps the names

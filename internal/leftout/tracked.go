@@ -98,11 +98,21 @@ func Claimed(ctx context.Context, files Tree, base *Claims) (Claims, error) {
 	return t.claims, t.walk(ctx, ".", 0)
 }
 
+// Indexes returns the indexes of the repositories of a tree, each with the work tree that
+// it is about.
+func Indexes(ctx context.Context, files Tree) (map[string]string, error) {
+	found := map[string]string{}
+	t := tracker{files: files, claims: newClaims(), visit: func(rel, git string) { found[path.Join(git, "index")] = rel }}
+	return found, t.walk(ctx, ".", 0)
+}
+
 type tracker struct {
 	files  Tree
 	all    bool
 	base   *Claims
 	claims Claims
+	// visit, if set, is called for each repository instead of reading it.
+	visit func(rel, git string)
 }
 
 func (t *tracker) walk(ctx context.Context, rel string, depth int) error {
@@ -149,6 +159,10 @@ func (t *tracker) repository(ctx context.Context, rel string, c Child) error {
 		}
 		git = target
 	case !c.Dir:
+		return nil
+	}
+	if t.visit != nil {
+		t.visit(rel, git)
 		return nil
 	}
 	repo, err := gitread.Open(t.files, git)

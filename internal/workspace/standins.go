@@ -22,8 +22,9 @@ import (
 )
 
 // StandIn is a file that a cell sees at a path of its workspace, in place of the
-// state's. The cell cannot change it, and it is no part of the sealed state: there
-// the path stays as it was, unless the cell removes a directory above it.
+// state's. The cell cannot change it, unless it is an index, and it is no part of the
+// sealed state: there the path stays as it was, unless the cell removes a directory above
+// it.
 type StandIn struct {
 	// Path is relative to the workspace. The directory above it is one in the state.
 	Path string
@@ -31,6 +32,19 @@ type StandIn struct {
 	// Otherwise the state has a file there, and the cell sees Contents.
 	Absent   bool
 	Contents []byte
+	// Index is set for an index of git, which the cell may change: the sealed state has
+	// what the cell made of it, without the flags that Contents have.
+	Index *SkippedIndex
+}
+
+// SkippedIndex says which flags skip-worktree of an index are those of a stand-in.
+type SkippedIndex struct {
+	// Hidden are paths of the work tree. Entries for them and below them have the flag.
+	Hidden []string
+	// Kept are the names of such entries whose flag is the state's own.
+	Kept []string
+	// Digest is the SHA-256 of the contents that the cell began with.
+	Digest string
 }
 
 // ErrStandIns means that a cell of this backend cannot have stand-ins.
@@ -51,6 +65,42 @@ const (
 type standInEntry struct {
 	Path   []byte `json:"path"`
 	Absent bool   `json:"absent,omitempty"`
+	// These are those of SkippedIndex, if Digest is set.
+	Hidden [][]byte `json:"hidden,omitempty"`
+	Kept   [][]byte `json:"kept,omitempty"`
+	Digest string   `json:"digest,omitempty"`
+}
+
+func newStandInEntry(s StandIn) standInEntry {
+	e := standInEntry{Path: []byte(s.Path), Absent: s.Absent}
+	if s.Index != nil {
+		e.Hidden, e.Kept, e.Digest = encoded(s.Index.Hidden), encoded(s.Index.Kept), s.Index.Digest
+	}
+	return e
+}
+
+func (e standInEntry) standIn() StandIn {
+	s := StandIn{Path: string(e.Path), Absent: e.Absent}
+	if e.Digest != "" {
+		s.Index = &SkippedIndex{Hidden: decoded(e.Hidden), Kept: decoded(e.Kept), Digest: e.Digest}
+	}
+	return s
+}
+
+func encoded(names []string) [][]byte {
+	list := make([][]byte, len(names))
+	for i, n := range names {
+		list[i] = []byte(n)
+	}
+	return list
+}
+
+func decoded(names [][]byte) []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = string(n)
+	}
+	return list
 }
 
 // changedDir is a directory above stand-ins, as the cell left it.
@@ -169,7 +219,7 @@ func depth(rel string) int {
 func (w *Work) recordStandIns() error {
 	list := make([]standInEntry, len(w.standIns))
 	for i, s := range w.standIns {
-		list[i] = standInEntry{Path: []byte(s.Path), Absent: s.Absent}
+		list[i] = newStandInEntry(s)
 	}
 	data, err := json.Marshal(list)
 	if err != nil {
@@ -191,8 +241,8 @@ func (w *Work) readStandIns() error {
 	if err == nil {
 		err = json.Unmarshal(data, &list)
 	}
-	for _, s := range list {
-		w.standIns = append(w.standIns, StandIn{Path: string(s.Path), Absent: s.Absent})
+	for _, e := range list {
+		w.standIns = append(w.standIns, e.standIn())
 	}
 	return err
 }
@@ -208,7 +258,7 @@ func (w *Work) removeStandIns() error {
 		return err
 	}
 	defer upper.Close()
-	r, err := openRemoving(w.p.dir, upper)
+	r, err := openRemoving(w.p.dir, upper, w.s.opt.Root)
 	if err != nil {
 		return err
 	}
@@ -224,20 +274,22 @@ func (w *Work) removeStandIns() error {
 	if err := r.finish(); err != nil {
 		return err
 	}
-	return errors.Join(removeIfThere(w.p.dir, dirRecord), removeIfThere(w.p.dir, standInRecord))
+	return errors.Join(removeIfThere(w.p.dir, newIndex), removeIfThere(w.p.dir, dirRecord), removeIfThere(w.p.dir, standInRecord))
 }
 
 // removing removes stand-ins.
 type removing struct {
+	dir     *fsx.Dir // of the generation
 	upper   *fsx.Dir
+	owners  bool
 	reached map[string]bool
 	dirs    map[string]changedDir // directories that change, as they were
 	log     *os.File              // lists dirs
 }
 
 // openRemoving begins a removal, or goes on with one that a crash ended.
-func openRemoving(dir, upper *fsx.Dir) (*removing, error) {
-	r := &removing{upper: upper, reached: map[string]bool{}, dirs: map[string]changedDir{}}
+func openRemoving(dir, upper *fsx.Dir, owners bool) (*removing, error) {
+	r := &removing{dir: dir, upper: upper, owners: owners, reached: map[string]bool{}, dirs: map[string]changedDir{}}
 	data, err := readWithin(dir, dirRecord, maxRecord)
 	if errors.Is(err, os.ErrNotExist) {
 		r.log, err = dir.Create(dirRecord, 0o600)
@@ -295,6 +347,15 @@ func (r *removing) remove(s StandIn) error {
 	if err != nil {
 		return err
 	}
+	if s.Index != nil {
+		shown, unchanged, err := r.shown(s, info)
+		if err != nil || !unchanged && shown == nil {
+			return err
+		}
+		if !unchanged {
+			return r.replace(s.Path, dir, info, above, shown)
+		}
+	}
 	if err := r.note(dir, above); err != nil {
 		return err
 	}
@@ -346,9 +407,11 @@ func (r *removing) finish() error {
 func (w *Work) mountStandIns(set *mount.Set, target, upper string) {
 	absent := mount.Absence{Target: target, Upper: upper}
 	for _, s := range w.standIns {
-		if s.Absent {
+		switch {
+		case s.Index != nil: // the cell may write it
+		case s.Absent:
 			absent.Paths = append(absent.Paths, s.Path)
-		} else {
+		default:
 			set.Fixed = append(set.Fixed, path.Join(target, s.Path))
 		}
 	}
