@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -122,6 +123,11 @@ func pages[T any](ctx context.Context, e *Engine, path string) ([]T, error) {
 				}
 			}
 			if page.Next == nil {
+				return
+			}
+			if len(page.Items) == 0 || *page.Next == query.Get("cursor") {
+				var none T
+				yield(none, malformed(errors.New("a list without an end")))
 				return
 			}
 			query.Set("cursor", *page.Next)
