@@ -35,29 +35,47 @@ func (unlimited) Use(int64) error { return nil }
 func (unlimited) Left() int64     { return math.MaxInt64 }
 func (unlimited) Close()          {}
 
-// FixedBudget returns a budget of so many bytes.
-func FixedBudget(bytes int64) Budget { return &fixed{most: bytes} }
+// SharedBudget returns what begins work that shares so many bytes.
+func SharedBudget(bytes int64) func(context.Context) (Budget, error) {
+	all := &shared{most: bytes}
+	return func(context.Context) (Budget, error) { return &part{of: all}, nil }
+}
 
-type fixed struct {
+// shared is disk space that several pieces of work share.
+type shared struct {
 	most int64
-	mu   sync.Mutex
+
+	mu    sync.Mutex
+	used  int64 // by work under way
+	spent int64 // by work that has ended, which may have kept it
+}
+
+type part struct {
+	of   *shared
 	used int64
 }
 
-func (f *fixed) Use(bytes int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.used = bytes
-	if bytes > f.most {
+func (p *part) Use(bytes int64) error {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.used += bytes - p.used
+	p.used = bytes
+	if p.of.used+p.of.spent > p.of.most {
 		return api.Refusef(api.CodeQuota, "remove cells or states; waiting does not help", "the quota of disk is used up")
 	}
 	return nil
 }
 
-func (f *fixed) Left() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.most - f.used
+func (p *part) Left() int64 {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	return p.of.most - p.of.used - p.of.spent
 }
 
-func (*fixed) Close() {}
+func (p *part) Close() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.used -= p.used
+	p.of.spent += p.used
+	p.used = 0
+}

@@ -76,6 +76,10 @@ type Caller struct {
 	Ceiling *api.PolicyFile
 	// Budget begins a piece of work that takes disk space. nil is no bound.
 	Budget func(context.Context) (Budget, error)
+	// Loan is the id of the disk space that the caller's quota has set aside for this
+	// process, and LoanBytes its size; "" if it has set aside none.
+	Loan      string
+	LoanBytes int64
 }
 
 // Guest is what the operator lets another caller do.

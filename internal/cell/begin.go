@@ -72,6 +72,9 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		Actor: s.e.Caller.Actor(), StartedAt: s.e.Now().UTC(), Runtime: wanted.runtime,
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli, Resumed: req.resumed,
 	}
+	if s.e.Caller.Loan != "" {
+		r.rec.Loan = &store.Loan{ID: s.e.Caller.Loan, Bytes: s.e.Caller.LoanBytes}
+	}
 	if req.origin != nil {
 		if r.rec.Branch, err = json.Marshal(req.origin.Branch); err != nil {
 			return nil, err

@@ -118,7 +118,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	rec := r.rec
 	rec.Pause, rec.Resumed = nil, nil
 	rec.Asked, rec.Branch, rec.Degraded, rec.Ceiling = nil, nil, nil, "" // the receipt has them now
-	rec.Given, rec.Starter = nil, ""
+	rec.Given, rec.Starter, rec.Loan = nil, "", nil
 	rec.Runtime, rec.Paused, rec.Template, rec.Memory, rec.CPUsMilli = "", false, false, 0, 0
 	if err := tx.PutRun(rec); err != nil {
 		return err

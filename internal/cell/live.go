@@ -75,9 +75,12 @@ func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of stri
 		if err != nil {
 			return nil, err
 		}
-		left := budget.Left()
-		budget.Close()
-		order.DiskLeft = &left
+		defer budget.Close() // then the runs are recorded, with what was lent to them
+		left := max(0, budget.Left()/2)
+		if err := budget.Use(left); err != nil {
+			return nil, err
+		}
+		order.DiskLeft, order.Loan = &left, store.NewID("op")
 	}
 	data, err := json.Marshal(order)
 	if err != nil {
@@ -114,7 +117,8 @@ func OrderCaller(o supervise.StartOrder) caller.Caller {
 		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling, ID: o.Caller, MayGive: giving(o.Bounded),
 	}
 	if o.DiskLeft != nil {
-		who.Budget = func(context.Context) (caller.Budget, error) { return caller.FixedBudget(*o.DiskLeft), nil }
+		who.Loan, who.LoanBytes = o.Loan, *o.DiskLeft
+		who.Budget = caller.SharedBudget(*o.DiskLeft)
 	}
 	return who
 }

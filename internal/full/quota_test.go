@@ -331,6 +331,29 @@ func TestQuotaIsABudget(t *testing.T) {
 	}
 }
 
+// TestQuotaOfTwoLive: two live cells of one token cannot each use what was left of its quota
+// when they started.
+func TestQuotaOfTwoLive(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	const quota, beforeLook = 24 << 20, 8 << 20
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Cells: "my-", Quota: &api.Quota{Disk: quota}})
+	names := []string{"my-one", "my-two"}
+	for _, name := range names {
+		small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: name, Source: &api.Source{Empty: true}})
+		small.want(200, nil, "POST", "/v1/cells/"+name+"/start", nil)
+	}
+	const fill = "i=0; while [ $i -lt 400 ]; do head -c 100000 /dev/zero >> big; i=$((i+1)); sleep 0.02; done; echo done"
+	for _, name := range names {
+		if r := small.send("POST", "/v1/cells/"+name+"/exec", api.ExecBody{Command: []string{"sh", "-c", fill}}); strings.Contains(string(r.body), "done") {
+			t.Errorf("%s was not ended: %d %s", name, r.status, r.body)
+		}
+	}
+	if took := d.bytesBelow("pending", "layers"); took > quota+beforeLook {
+		t.Errorf("together they took %d bytes of %d", took, quota)
+	}
+}
+
 // packedZeros is a compressed archive of one file with so many zeros.
 func packedZeros(t *testing.T, size int) string {
 	t.Helper()

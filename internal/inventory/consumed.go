@@ -86,6 +86,29 @@ func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
 	return total, err
 }
 
+// LentBytes returns how much disk space the caller's quota has lent to unfinished runs. Live
+// cells are in processes of their own: what they may take is set aside when they start.
+// The runs of one process share one loan.
+func (inv *Inventory) LentBytes() (total int64, err error) {
+	if inv.Store == nil || inv.Caller.ID == "" {
+		return 0, nil
+	}
+	loans := map[string]int64{}
+	err = inv.Store.View(func(tx *store.Tx) error {
+		runs, err := tx.UnfinishedRuns("")
+		for _, r := range runs {
+			if r.Starter == inv.Caller.ID && r.Loan != nil {
+				loans[r.Loan.ID] = r.Loan.Bytes
+			}
+		}
+		return err
+	})
+	for _, bytes := range loans {
+		total += bytes
+	}
+	return total, err
+}
+
 // PausedBytes returns the disk space of what a cell is paused with, if it is. That of a
 // cell that is being resumed is about to be freed.
 func (inv *Inventory) PausedBytes(c store.Cell) (int64, error) {

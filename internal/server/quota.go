@@ -21,6 +21,7 @@ type consumer interface {
 	Lineage(ctx context.Context, root string) (map[string]bool, error)
 	LiveCells(ctx context.Context) ([]inventory.LiveCell, error)
 	OwnBytes(ctx context.Context) (int64, error)
+	LentBytes() (int64, error)
 	PausedCell(ctx context.Context, name string) (*cell.SavedCell, error)
 	PauseWrites(ctx context.Context, name string) (bool, error)
 	SavedCell(ctx context.Context, name, checkpoint string) (*cell.SavedCell, error)
@@ -99,7 +100,11 @@ func usedDisk(ctx context.Context, c *call) (int64, error) {
 		return 0, err
 	}
 	answers, err := c.engine.AnswerBytes()
-	return used + uploaded + answers, err
+	if err != nil {
+		return 0, err
+	}
+	lent, err := c.engine.LentBytes()
+	return used + uploaded + answers + lent, err
 }
 
 // budget returns what begins work within the sender's quota of disk space; nil if it has
@@ -113,7 +118,7 @@ func (s *Server) budget(c *call) func(context.Context) (caller.Budget, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &diskBudget{s.limiter.Budget(c.caller.grant, used), s, c}, nil
+		return &diskBudget{s.limiter.Budget(c.caller.grant, used), s, c, ctx}, nil
 	}
 }
 
@@ -122,9 +127,15 @@ type diskBudget struct {
 	*token.Budget
 	server *Server
 	call   *call
+	ctx    context.Context //nolint:containedctx // that of the work
 }
 
 func (b *diskBudget) Use(bytes int64) error {
+	if b.Stale() {
+		if err := b.Renew(func() (int64, error) { return usedDisk(context.WithoutCancel(b.ctx), b.call) }); err != nil {
+			return err
+		}
+	}
 	return b.server.quotaProblem(b.call, b.Budget.Use(bytes))
 }
 

@@ -33,8 +33,10 @@ type Run struct {
 	Ceiling   string          `json:"ceiling,omitempty"` // hash of the ceiling that the policy of an unfinished run is under
 	// Given names what only an operator could give to an unfinished run, and Starter is the
 	// id of the caller who started it; "" is the operator.
-	Given           []string  `json:"given,omitempty"`
-	Starter         string    `json:"starter,omitempty"`
+	Given   []string `json:"given,omitempty"`
+	Starter string   `json:"starter,omitempty"`
+	// Loan is the disk space that the starter's quota has set aside for an unfinished run.
+	Loan            *Loan     `json:"loan,omitempty"`
 	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
 	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
 	Actor           string    `json:"actor"`
@@ -87,6 +89,12 @@ type Run struct {
 	// Kinds are those of the events of a finished run, so that queries need not open its
 	// journal. It is empty if they are not known.
 	Kinds string `json:"kinds,omitempty"`
+}
+
+// Loan is disk space that runs of one process share.
+type Loan struct {
+	ID    string `json:"id"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Failed reports whether a finished run did not succeed.

@@ -28,8 +28,10 @@ type StartOrder struct {
 	Env api.Texts `json:"env"`
 	// Ceiling is the caller's policy that the cell's policies must be under.
 	Ceiling *api.PolicyFile `json:"ceiling,omitempty"`
-	// DiskLeft is how many bytes the caller's quota leaves for the cell; nil is any number.
+	// DiskLeft is how many bytes the caller's quota leaves for all cells that the supervisor
+	// will have; nil is any number. Loan is the id of this loan.
 	DiskLeft *int64 `json:"disk_left,omitempty"`
+	Loan     string `json:"loan,omitempty"`
 	// Branch, if set, is an order for branches of a checkpoint, instead of Request.
 	Branch *BranchOrder `json:"branch,omitempty"`
 	// Resume, if set, makes a paused cell live again, instead of Request.

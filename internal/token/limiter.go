@@ -61,6 +61,7 @@ type Limiter struct {
 // use is the part of its quota that a token uses now.
 type use struct {
 	held     Amount
+	ended    int64         // how often work that takes disk space has ended
 	requests *rate.Limiter // nil before the first request with a quota
 }
 
