@@ -158,6 +158,17 @@ func TestSessionCredentials(t *testing.T) {
 			t.Errorf("as admin, %s: %s", path, r.body)
 		}
 	}
+	for who, as := range boundedCallers(d) { // one with admin is not the operator
+		if who != "admin with cells" { // which sees the use of its own
+			as.problem(http.StatusForbidden, api.CodeForbidden, "GET", "/v1/usage", nil)
+		}
+		for _, path := range []string{"/v1/sessions/" + theirs.SessionID, "/v1/sessions", "/v1/runs/" + theirs.RunID, "/v1/cells/" + theirs.SessionID + "/runs", "/v1/agents", "/v1/agents/helper"} {
+			r := as.send("GET", path, nil)
+			if strings.Contains(string(r.body), o.dir+"/secret") || strings.HasPrefix(path, "/v1/agents") && strings.Contains(string(r.body), o.dir) {
+				t.Errorf("%s, %s: %s", who, path, r.body)
+			}
+		}
+	}
 	if r := with.send("POST", "/v1/sessions/plan", named); strings.Contains(string(r.body), o.dir+"/secret") {
 		t.Errorf("the plan: %s", r.body)
 	}

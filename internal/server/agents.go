@@ -69,7 +69,7 @@ func (s *Server) listAgents(_ context.Context, c *call, in *Page) (*api.List[api
 // shown leaves out what only the operator may know of the host: files and sources of
 // credentials.
 func (c *call) shown(a api.AgentState) api.AgentState {
-	if !c.caller.may(Admin) {
+	if !c.caller.isOperator() {
 		a.File, a.Program, a.Shown, a.Credentials = "", "", []string{}, []string{}
 		if a.Installed {
 			a.Problem = ""
@@ -89,7 +89,7 @@ func (s *Server) getAgent(_ context.Context, c *call, in *InAgent) (*api.AgentDo
 		return nil, err
 	}
 	doc := &api.AgentDocument{AgentState: c.shown(s.config.Agents.State(e))}
-	if e.File == "" || c.caller.may(Admin) {
+	if e.File == "" || c.caller.isOperator() {
 		doc.Document = string(e.Text)
 	}
 	return doc, nil
