@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/caller"
 )
 
 // entry is a request that enters a live cell.
@@ -94,6 +97,16 @@ func TestEveryEntry(t *testing.T) {
 		"a-credential": {"run with credential"},
 		"a-own":        {"starter", "run with credential"},
 	}
+	// What only the command line gives, or an unbounded token, nobody else enters.
+	const host = "version: 1\nnetwork_policies:\n  host:\n    endpoints: [{ host: host.test, port: 443 }]\n    binaries: [{ path: \"/**\" }]\n"
+	here := map[string]api.RunOptions{
+		"a-ro":       {ReadOnly: api.Texts{granted}},
+		"a-root":     {AsRoot: true, Root: "host-overlay"},
+		"a-resolved": {Policy: &api.PolicyFile{Name: "resolved", Text: []byte(host)}, Network: api.NetworkRequest{Resolve: []string{"host.test:443=127.0.0.1:1"}}},
+	}
+	for name := range here {
+		may[name] = []string{}
+	}
 	execs := map[string]string{}
 	start := func(by *daemon, name string, s api.RunSettings) {
 		d.cell(name)
@@ -106,6 +119,10 @@ func TestEveryEntry(t *testing.T) {
 	}
 	for name, s := range starts {
 		start(d, name, s)
+	}
+	for name, o := range here {
+		d.startHere(name, o)
+		_, execs[name] = d.open("/v1/cells/" + name + "/exec?command=sleep&command=1000")
 	}
 	start(starter, "a-own", api.RunSettings{Credentials: values})
 	callers["starter"] = starter
@@ -140,6 +157,21 @@ func TestEveryEntry(t *testing.T) {
 			}
 		}
 	}
+}
+
+// startHere makes a cell and starts it as the command line does.
+func (d *daemon) startHere(name string, o api.RunOptions) {
+	d.Helper()
+	d.cell(name)
+	e, release, err := app.Open(d.home, app.Write, caller.Caller{Actor: func() string { return "operator" }})
+	if err != nil {
+		d.Fatal(err)
+	}
+	_, err = e.Start(d.Context(), api.StartRequest{Cell: name, RunOptions: o})
+	if err := errors.Join(err, release()); err != nil {
+		d.Fatal(name, err)
+	}
+	d.Cleanup(func() { d.send("POST", "/v1/cells/"+name+"/stop", nil) })
 }
 
 // refusesEntry reports whether a request to enter a live cell is refused for who sends it.
