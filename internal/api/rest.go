@@ -72,21 +72,22 @@ type ForkBody struct {
 
 // RunSettings are the fields that the bodies of runs and start share.
 type RunSettings struct {
-	Env           map[string]string          `json:"env,omitempty" doc:"Variables of the command."`
-	Workdir       string                     `json:"workdir,omitempty" doc:"Where the command starts: absolute, or relative to the workspace."`
-	Policy        string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the token."`
-	Timeout       string                     `json:"timeout,omitempty" doc:"Time limit, such as 30s." minLength:"1"`
-	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB." minLength:"1"`
-	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." exclusiveMinimum:"0"`
-	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"1"`
-	OutputLimit   string                     `json:"output_limit,omitempty" operator:"output" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it."`
-	Root          string                     `json:"root,omitempty" operator:"root" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator."`
-	AsRoot        bool                       `json:"as_root,omitempty" operator:"only" doc:"Run as root in the cell. Only for the operator."`
-	Credentials   map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`
-	AllowDegraded bool                       `json:"allow_degraded,omitempty" operator:"only" doc:"Run even if a control cannot be enforced. Only for the operator."`
-	GrantSyscalls []string                   `json:"grant_syscalls,omitempty" operator:"grant" doc:"System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself."`
-	Wait          string                     `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
-	Cache         string                     `json:"cache,omitempty" enum:"off,standard" doc:"Whether the cell keeps caches of package managers."`
+	Env            map[string]string          `json:"env,omitempty" doc:"Variables of the command."`
+	Workdir        string                     `json:"workdir,omitempty" doc:"Where the command starts: absolute, or relative to the workspace."`
+	Policy         string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the token."`
+	Timeout        string                     `json:"timeout,omitempty" doc:"Time limit, such as 30s." minLength:"1"`
+	Memory         string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB." minLength:"1"`
+	CPUs           float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." exclusiveMinimum:"0"`
+	PIDs           int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"1"`
+	OutputLimit    string                     `json:"output_limit,omitempty" operator:"output" doc:"How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it."`
+	Root           string                     `json:"root,omitempty" operator:"root" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host is only for the operator."`
+	AsRoot         bool                       `json:"as_root,omitempty" operator:"only" doc:"Run as root in the cell. Only for the operator."`
+	Credentials    map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`
+	AllowDegraded  bool                       `json:"allow_degraded,omitempty" operator:"only" doc:"Run even if a control cannot be enforced. Only for the operator."`
+	GrantSyscalls  []string                   `json:"grant_syscalls,omitempty" operator:"grant" doc:"System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself."`
+	GrantAddresses []string                   `json:"grant_addresses,omitempty" operator:"grant" doc:"Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself."`
+	Wait           string                     `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
+	Cache          string                     `json:"cache,omitempty" enum:"off,standard" doc:"Whether the cell keeps caches of package managers."`
 }
 
 // CredentialValue provides a credential. Exactly one field is set.

@@ -168,6 +168,8 @@ type GrantRequest struct {
 	Env   Texts `json:"env,omitempty"`   // names of variables
 	// Syscalls are names of system calls that the policy may take out of the deny set.
 	Syscalls []string `json:"syscalls,omitempty"`
+	// Addresses are ranges of addresses that are not public, and that the policy may list.
+	Addresses []string `json:"addresses,omitempty"`
 	// ConfigFile is the operator's configuration, with grants to named policies.
 	// It need not exist. "" is none.
 	ConfigFile Text `json:"config_file,omitempty"`

@@ -100,7 +100,7 @@ func (e *Engine) mayHave(c store.Cell, r store.Run, present *policy.Policy) erro
 		}
 	}
 	if !e.Caller.Gives("") && !e.Caller.CeilingGrants() {
-		foreign = append(foreign, present.Loosens()...) // a ceiling that grants it is compared with the policy
+		foreign = append(foreign, loosenedBy(present)...) // a ceiling that grants it is compared with the policy
 	}
 	if len(foreign) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func loose(o api.RunOptions) (names []string) {
 		{"--as-root", o.AsRoot},
 		{"--root", o.Root != "" && o.Root != "host"},
 		{"--ro", len(o.ReadOnly) > 0},
-		{optionGrant, len(o.Grants.Paths)+len(o.Grants.Env)+len(o.Grants.Syscalls) > 0},
+		{optionGrant, len(o.Grants.Paths)+len(o.Grants.Env)+len(o.Grants.Syscalls)+len(o.Grants.Addresses) > 0},
 		{"--resolve", len(o.Network.Resolve) > 0},
 		{"--ca", len(o.Network.CA) > 0},
 		{"a login of the operator", len(o.Network.Logins) > 0},

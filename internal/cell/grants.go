@@ -2,6 +2,8 @@ package cell
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"path"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/grant"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
@@ -25,16 +28,18 @@ type grants struct {
 	req     api.GrantRequest
 	subject grant.Subject
 	list    grant.List // nil until it is needed
+	pins    []string   // of the operator
 	// ceiling reports that the caller's ceiling grants what it lets a policy loosen.
 	ceiling bool
 
+	live    string   // the cell, if it is live and gets the policy now
 	used    []string // as flags, for the receipt
 	missing []grant.Grant
 }
 
 // newGrants returns the grants for a policy, before the flags narrow it.
 func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
-	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}, ceiling: e.Caller.CeilingGrants()}
+	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}, pins: req.Network.Resolve, ceiling: e.Caller.CeilingGrants()}
 	if req.Policy != nil && req.Policy.Path != "" {
 		real, err := fsx.RealPath(string(req.Policy.Path))
 		if err != nil {
@@ -68,7 +73,25 @@ func (g *grants) parse() error {
 		}
 		g.list = append(g.list, one)
 	}
+	for _, s := range g.req.Addresses {
+		one, err := addressGrant(s)
+		if err != nil {
+			return api.Usagef("give --grant-address CIDR", "--grant-address %s: %v", quote.Arg(s), err)
+		}
+		g.list = append(g.list, one)
+	}
 	return nil
+}
+
+// addressGrant reads a range of addresses that is granted. Some are never reached.
+func addressGrant(s string) (grant.Grant, error) {
+	one, err := grant.ParseAddress(s)
+	if err == nil {
+		if what := policy.Unreachable(one.Address); what != "" {
+			err = fmt.Errorf("it holds addresses that are %s, where no connection of a cell ever goes", what)
+		}
+	}
+	return one, err
 }
 
 // syscallGrant reads the name of a system call that is granted.
@@ -162,6 +185,73 @@ func (g *grants) syscall(name string) error {
 	return g.needLoose(grant.Grant{Syscall: name}, func(l grant.List) (grant.Grant, bool) { return l.Syscall(name) })
 }
 
+// address adds a range of the policy in which addresses are not public. Each such part of
+// it needs a grant.
+func (g *grants) address(p netip.Prefix) error {
+	before := len(g.missing)
+	for _, part := range gateway.SpecialParts(p) {
+		if err := g.needLoose(grant.Grant{Address: part}, func(l grant.List) (grant.Grant, bool) { return l.Address(part) }); err != nil {
+			return err
+		}
+	}
+	if len(g.missing) > before {
+		g.missing = append(g.missing[:before], grant.Grant{Address: p})
+	}
+	return nil
+}
+
+// loosened adds what the policy loosens.
+func (g *grants) loosened(p *policy.Policy) error {
+	for _, name := range p.Process.AllowSyscalls {
+		if err := g.syscall(name); err != nil {
+			return err
+		}
+	}
+	for _, a := range gateway.SpecialAddresses(p, g.pins) {
+		if err := g.address(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loosenedBy returns what a policy loosens, as messages name it.
+func loosenedBy(p *policy.Policy) (what []string) {
+	for _, name := range p.Process.AllowSyscalls {
+		what = append(what, "the system call "+name)
+	}
+	return append(what, addressNames(gateway.SpecialAddresses(p, nil))...)
+}
+
+func addressNames(addresses []netip.Prefix) (names []string) {
+	for _, a := range addresses {
+		names = append(names, "the addresses "+a.String())
+	}
+	return names
+}
+
+// mayLoosen refuses the policy of a caller who is not the operator if it loosens what no
+// ceiling grants.
+func (e *Engine) mayLoosen(p *policy.Policy) error {
+	what := loosenedBy(p)
+	if len(what) == 0 || !e.bounded() || e.Caller.CeilingGrants() {
+		return nil
+	}
+	return api.Refusef(api.CodeGrant, guestHint, "the policy uses what was not granted: %s", strings.Join(what, ", "))
+}
+
+// guestHint is the next step of a caller who may not grant what a policy loosens.
+const guestHint = "take it out of the policy, or ask the operator for a token with a policy that allows it (`forkcell token create --policy FILE`)"
+
+// AddressesOf returns the grants for the addresses of a policy that are not public, as
+// --grant-address takes them.
+func AddressesOf(p *policy.Policy) (list []string) {
+	for _, a := range gateway.SpecialAddresses(p, nil) {
+		list = append(list, a.String())
+	}
+	return list
+}
+
 // needLoose is need for what loosens a control. A policy of a caller whose ceiling grants
 // such things is under that ceiling.
 func (g *grants) needLoose(one grant.Grant, find func(grant.List) (grant.Grant, bool)) error {
@@ -201,13 +291,22 @@ func (g *grants) refusal() error {
 			what = append(what, "the variable "+quote.Arg(m.Env))
 		case m.Syscall != "":
 			what = append(what, "the system call "+m.Syscall)
+		case m.Address.IsValid():
+			what = append(what, addressNames([]netip.Prefix{m.Address})...)
 		default:
 			what = append(what, quote.Path(m.Path))
 		}
 		flag, value, _ := strings.Cut(m.String(), " ")
 		flags = append(flags, flag+" "+quote.Arg(value))
 	}
-	return api.Refusef(api.CodeGrant, "give "+strings.Join(flags, " "),
+	next := "give " + strings.Join(flags, " ")
+	switch {
+	case g.e.bounded():
+		next = guestHint
+	case g.live != "":
+		next = "stop the cell; `forkcell start " + g.live + " " + strings.Join(flags, " ") + "` starts it with that"
+	}
+	return api.Refusef(api.CodeGrant, next,
 		"the policy uses what was not granted: %s", strings.Join(what, ", "))
 }
 

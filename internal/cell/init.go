@@ -129,6 +129,9 @@ func (e *Engine) newCell(ctx context.Context, req api.InitRequest) (store.Cell, 
 		if p, err = e.Caller.Under(ctx, p); err != nil {
 			return c, err
 		}
+		if err := e.mayLoosen(p); err != nil {
+			return c, err
+		}
 		if c.Policy, err = e.keepPolicy(p); err != nil {
 			return c, api.Failf(api.CodePolicy, err, "keep the policy")
 		}

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -116,6 +118,7 @@ type candidate struct {
 	hash   string         // of policy
 	kept   string         // of the policy before it was narrowed, for the cell's next runs
 	pins   []string       // that come with it, for the operator's next runs
+	grants []string       // that it uses, for the receipt
 }
 
 // candidate reads a policy, and refuses changes that are not possible while a cell
@@ -133,6 +136,9 @@ func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest)
 	if err := checkFixedParts(r.policy, c.policy); err != nil {
 		return c, err
 	}
+	if c.grants, err = r.addedGrants(whole, c.policy, start); err != nil {
+		return c, err
+	}
 	if r.gateway == nil && (c.policy.NeedsNetwork() || c.policy.NeedsCredentials()) {
 		return c, api.Refusef(api.CodeUnenforced, "stop the cell, and start it with this policy",
 			"the cell was started without a network, because this host cannot capture connections")
@@ -144,6 +150,26 @@ func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest)
 		return c, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
 	return c, nil
+}
+
+// addedGrants returns the grants for what the next policy loosens and the present one does
+// not. System calls are a part that is fixed when the cell starts.
+func (r *run) addedGrants(whole, next *policy.Policy, start runRequest) ([]string, error) {
+	g, err := r.e.newGrants(whole, start)
+	if err != nil {
+		return nil, err
+	}
+	g.live = r.cell.Name
+	present := gateway.SpecialAddresses(r.policy, g.pins)
+	for _, a := range gateway.SpecialAddresses(next, g.pins) {
+		if slices.Contains(present, a) {
+			continue
+		}
+		if err := g.address(a); err != nil {
+			return nil, err
+		}
+	}
+	return g.recorded(), g.refusal()
 }
 
 // checkFixedParts refuses a policy that differs from the present one in parts that
@@ -183,11 +209,17 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	asked, err := withGrants(rec.Asked, c.grants)
+	if err != nil {
+		return 0, err
+	}
+	changed := fell || !bytes.Equal(asked, rec.Asked)
+	rec.Asked = asked
 	err = r.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(cell); err != nil {
 			return err
 		}
-		if fell {
+		if changed {
 			if err := tx.PutRun(rec); err != nil {
 				return err
 			}
@@ -198,6 +230,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 		return 0, err
 	}
 	r.cell.Policy, r.cell.Pins, r.rec = c.kept, c.pins, rec
+	r.grants = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, c.grants))))
 	if fell {
 		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))
 	}
@@ -206,6 +239,29 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	}
 	r.rulings = append(r.rulings, receipt.Ruling{PolicyHash: c.hash, FromEvent: from})
 	return from, nil
+}
+
+// withGrants adds grants to what was requested, as receipts have it.
+func withGrants(asked json.RawMessage, grants []string) (json.RawMessage, error) {
+	if len(grants) == 0 {
+		return asked, nil
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(asked, &doc); err != nil {
+		return nil, fmt.Errorf("the record of what was requested: %w", err)
+	}
+	have, _ := doc["grants"].([]any)
+	added := false
+	for _, one := range grants {
+		if one = quote.UTF8(one); !slices.Contains(have, any(one)) {
+			have, added = append(have, one), true
+		}
+	}
+	if !added {
+		return asked, nil
+	}
+	doc["grants"] = have
+	return json.Marshal(doc)
 }
 
 // fallen returns the record of a run whose assurance falls for a reason. It reports

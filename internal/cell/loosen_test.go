@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -92,4 +93,62 @@ func TestSyscallGrantsOfALiveCell(t *testing.T) {
 	w.refused(enter(other), api.Refused, "may not give: the system call unshare")
 	_, err = w.e.Stop(w.ctx, api.StopRequest{Cell: "demo"})
 	w.ok(err)
+}
+
+// TestAddressGrants plans a run under a policy with addresses that are not public, for each
+// kind of caller.
+func TestAddressGrants(t *testing.T) {
+	t.Parallel()
+	const start, end = "network_policies: { a: { endpoints: [{ port: 5432, ", " }], binaries: [{ path: '/**' }] } }\n"
+	policies := map[string]string{
+		"in allowed_ips": start + "host: db.example, allowed_ips: [10.1.0.0/16]" + end,
+		"as a host":      start + "host: 10.1.2.3" + end,
+		"as IPv6":        start + "host: db.example, allowed_ips: ['fd00:1::/32']" + end,
+	}
+	w := newWorld(t)
+	w.init("demo", "")
+	for name, loose := range policies {
+		grants := func(r *api.RunRequest) { r.Grants.Addresses = []string{"10.1.0.0/16", "fd00::/8"} }
+		other := func(r *api.RunRequest) { r.Grants.Addresses = []string{"10.2.0.0/16", "fd01::/16"} }
+		pinned := func(r *api.RunRequest) {
+			r.Network.Resolve = []string{"db.example=127.0.0.1", "10.1.2.3:5432=127.0.0.1"}
+		}
+		for _, c := range []struct {
+			name    string
+			engine  *cell.Engine
+			change  func(*api.RunRequest)
+			refused string
+		}{
+			{"the operator without a grant", w.e, nil, "; give --grant-address"},
+			{"the operator with other grants", w.e, other, "; give --grant-address"},
+			{"the operator", w.e, grants, ""},
+			{"the operator with a pin", w.e, pinned, ""},
+			{"a guest", w.ruled("", false), nil, "ask the operator"},
+			{"a guest with the cell's policy as its ceiling", w.ruled(loose, false), nil, "ask the operator"},
+			{"a guest with a ceiling that allows it", w.ruled(loose, true), nil, ""},
+		} {
+			req := api.RunRequest{Cell: "demo", Args: []string{"true"}}
+			under(loose)(&req)
+			if c.change != nil {
+				c.change(&req)
+			}
+			_, err := c.engine.Plan(w.ctx, req)
+			switch e, _ := errors.AsType[*api.Error](err); {
+			case c.refused == "" && err != nil:
+				t.Errorf("%s, %s: %v", name, c.name, err)
+			case c.refused != "" && (e == nil || e.Code != api.CodeGrant || !strings.Contains("; "+e.Hint, c.refused)):
+				t.Errorf("%s, %s: %v", name, c.name, err)
+			}
+		}
+		for who, e := range map[string]*cell.Engine{"bounded": w.ruled("", false), "under a standin": w.ruled(loose, false)} {
+			_, err := e.ApplyPolicy(w.ctx, "demo", *policyText(loose), nil)
+			if api.CodeOf(err) != api.CodeGrant {
+				t.Errorf("%s, %s: apply: %v", name, who, err)
+			}
+			_, err = e.Init(w.ctx, api.InitRequest{Name: "made", From: w.source, Policy: policyText(loose)})
+			if api.CodeOf(err) != api.CodeGrant {
+				t.Errorf("%s, %s: init: %v", name, who, err)
+			}
+		}
+	}
 }

@@ -95,12 +95,15 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil {
 		return nil, err
 	}
-	if e.Caller.Ceiling != nil {
+	if e.Caller.Ceiling != nil || e.bounded() {
 		// The cell keeps the policy for every caller.
 		if p, err = e.Caller.Under(ctx, p); err != nil {
 			return nil, err
 		}
 		f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
+	}
+	if err := e.mayLoosen(p); err != nil {
+		return nil, err
 	}
 	c, err := e.FindCell(name)
 	if err != nil {

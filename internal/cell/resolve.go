@@ -89,10 +89,8 @@ func (e *Engine) checkGrants(a *resolved, c store.Cell) error {
 			return err
 		}
 	}
-	for _, name := range a.policy.Process.AllowSyscalls {
-		if err := a.grants.syscall(name); err != nil {
-			return err
-		}
+	if err := a.grants.loosened(a.policy); err != nil {
+		return err
 	}
 	if err := a.grants.refusal(); err != nil {
 		return err

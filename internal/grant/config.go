@@ -102,7 +102,7 @@ func entry(n *yaml.Node) (Grant, error) {
 }
 
 // subjects are the keys of what is granted, of which an entry has one.
-func subjects() []string { return []string{"path", "env", "syscall"} }
+func subjects() []string { return []string{"path", "env", "syscall", "address"} }
 
 func newGrant(texts map[string]string) (g Grant, err error) {
 	given := slices.DeleteFunc(subjects(), func(key string) bool { _, ok := texts[key]; return !ok })
@@ -124,6 +124,8 @@ func newGrant(texts map[string]string) (g Grant, err error) {
 		g, err = ParseEnv(text)
 	case "syscall":
 		g, err = ParseSyscall(text)
+	case "address":
+		g, err = ParseAddress(text)
 	}
 	if err != nil {
 		return g, err

@@ -9,14 +9,16 @@ package grant
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
 )
 
 // Grant allows a policy to use one path of the host and everything below it, one
-// variable, or one system call that cells are denied. One of Path, Env and Syscall is
-// set.
+// variable, one system call that cells are denied, or addresses that are not public. One
+// of Path, Env, Syscall and Address is set.
 type Grant struct {
 	// Path is absolute and clean, or "".
 	Path string
@@ -26,6 +28,8 @@ type Grant struct {
 	Env string
 	// Syscall is the name of a system call, or "".
 	Syscall string
+	// Address is a range of addresses, or not valid.
+	Address netip.Prefix
 	// Policy is the policy that the grant is for: "sha256:" and its hash, or
 	// the directory of its file, with a slash at its end. "" is any policy.
 	Policy string
@@ -38,6 +42,8 @@ func (g Grant) String() string {
 		return "--grant-env " + g.Env
 	case g.Syscall != "":
 		return "--grant-syscall " + g.Syscall
+	case g.Address.IsValid():
+		return "--grant-address " + g.Address.String()
 	case g.Write:
 		return "--grant-path " + g.Path + ":rw"
 	}
@@ -80,6 +86,22 @@ func ParseSyscall(s string) (Grant, error) {
 		return Grant{}, errors.New("not the name of a system call")
 	}
 	return Grant{Syscall: s}, nil
+}
+
+// ParseAddress reads CIDR, the value of --grant-address: a range, or one address. It does
+// not know which addresses a cell can reach.
+func ParseAddress(s string) (Grant, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		return Grant{Address: netip.PrefixFrom(a, a.BitLen())}, nil
+	}
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return Grant{}, errors.New("not an address or a range such as 10.0.5.0/24")
+	case p != p.Masked():
+		return Grant{}, fmt.Errorf("it has bits beyond its length; write %s", p.Masked())
+	}
+	return Grant{Address: p}, nil
 }
 
 // Harmless reports whether a policy may inherit a variable without a grant.
@@ -126,6 +148,13 @@ func (l List) Env(name string) (Grant, bool) {
 // Syscall returns the grant of a system call.
 func (l List) Syscall(name string) (Grant, bool) {
 	return l.first(func(g Grant) bool { return g.Syscall != "" && g.Syscall == name })
+}
+
+// Address returns the grant of all addresses of a range.
+func (l List) Address(p netip.Prefix) (Grant, bool) {
+	return l.first(func(g Grant) bool {
+		return g.Address.IsValid() && g.Address.Bits() <= p.Bits() && g.Address.Contains(p.Addr())
+	})
 }
 
 func (l List) first(covers func(Grant) bool) (Grant, bool) {

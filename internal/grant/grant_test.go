@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestParsePath(t *testing.T) {
@@ -65,6 +67,7 @@ func TestList(t *testing.T) {
 		{Env: "DIR", Policy: "/pol/"},
 		{Syscall: "bpf"},
 		{Syscall: "mount", Policy: "/pol/"},
+		{Address: netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	any := l.For(Subject{})
 	for _, c := range []struct {
@@ -87,6 +90,13 @@ func TestList(t *testing.T) {
 	}
 	if _, ok := any.Env("A"); !ok {
 		t.Error("a variable is not granted")
+	}
+	for text, want := range map[string]bool{
+		"10.0.0.0/8": true, "10.1.2.0/24": true, "10.0.0.1/32": true, "0.0.0.0/0": false, "11.0.0.1/32": false, "::a00:1/128": false,
+	} {
+		if _, ok := any.Address(netip.MustParsePrefix(text)); ok != want {
+			t.Errorf("%s: %v", text, ok)
+		}
 	}
 	if _, ok := any.Syscall("bpf"); !ok {
 		t.Error("a system call is not granted")
@@ -114,9 +124,9 @@ func TestList(t *testing.T) {
 func TestParseConfig(t *testing.T) {
 	t.Parallel()
 	hash := "sha256:" + strings.Repeat("0", 64)
-	got, err := ParseConfig([]byte("grants:\n- {policy: \"" + hash + "\", path: /srv/x, mode: rw}\n- policy: /pol\u002f\n  env: NAME\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, syscall: bpf}\n"))
-	want := List{{Policy: hash, Path: "/srv/x", Write: true}, {Policy: "/pol/", Env: "NAME"}, {Policy: "/pol/", Path: "/srv/y"}, {Policy: "/pol/", Syscall: "bpf"}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	got, err := ParseConfig([]byte("grants:\n- {policy: \"" + hash + "\", path: /srv/x, mode: rw}\n- policy: /pol\u002f\n  env: NAME\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, syscall: bpf}\n- {policy: /pol/, address: fd00::/8}\n"))
+	want := List{{Policy: hash, Path: "/srv/x", Write: true}, {Policy: "/pol/", Env: "NAME"}, {Policy: "/pol/", Path: "/srv/y"}, {Policy: "/pol/", Syscall: "bpf"}, {Policy: "/pol/", Address: netip.MustParsePrefix("fd00::/8")}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	for _, text := range []string{"", "# nothing\n", "grants: []\n", "{}\n"} {
@@ -131,11 +141,13 @@ func TestParseConfig(t *testing.T) {
 		"grants: []\ngrants: []\n":      "grants",
 		"grants: []\n---\ngrants: []\n": "more than one document",
 		"grants:\n- {policy: /p/, path: /x, extra: 1}\n":                            `line 2: unknown key "extra"`,
-		"grants:\n- {policy: /p/, path: /x, env: A}\n":                              "line 2: a grant has one of the keys path, env, syscall",
+		"grants:\n- {policy: /p/, path: /x, env: A}\n":                              "line 2: a grant has one of the keys path, env, syscall, address",
 		"grants:\n- {policy: /p/, syscall: bpf, env: A}\n":                          "line 2: a grant has one of the keys",
 		"grants:\n- {policy: /p/}\n":                                                "one of the keys",
 		"grants:\n- {policy: /p/, syscall: BPF}\n":                                  "not the name of a system call",
 		"grants:\n- {policy: /p/, syscall: bpf, mode: ro}\n":                        "only a path has a mode",
+		"grants:\n- {policy: /p/, address: 10.0.0.1/8}\n":                           "write 10.0.0.0/8",
+		"grants:\n- {policy: /p/, address: fe80::1%a}\n":                            "not an address or a range",
 		"grants:\n- {syscall: bpf}\n":                                               "line 2: policy must be",
 		"grants:\n- {path: /x}\n":                                                   "line 2: policy must be",
 		"grants:\n- {policy: /p, path: /x}\n":                                       "policy must be",
@@ -192,11 +204,11 @@ func TestReadConfig(t *testing.T) {
 
 // FuzzParseConfig: whatever is read has one subject and a policy.
 func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte("grants:\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, env: A}\n- {policy: /pol/, syscall: bpf}\n"))
+	f.Add([]byte("grants:\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, env: A}\n- {policy: /pol/, syscall: bpf}\n- {policy: /pol/, address: 10.0.0.1}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, err := ParseConfig(text)
 		for _, g := range list {
-			subjects := slices.DeleteFunc([]string{g.Path, g.Env, g.Syscall}, func(s string) bool { return s == "" })
+			subjects := slices.DeleteFunc([]string{g.Path, g.Env, g.Syscall, strings.TrimPrefix(g.Address.String(), "invalid Prefix")}, func(s string) bool { return s == "" })
 			if err != nil || g.Policy == "" || len(subjects) != 1 || g.Path == "/" {
 				t.Fatalf("%+v, %v", g, err)
 			}

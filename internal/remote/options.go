@@ -22,7 +22,7 @@ func (e *Engine) settings(ctx context.Context, o api.RunOptions) (api.RunSetting
 	s := api.RunSettings{
 		Workdir: string(o.Workdir), Timeout: duration(o.Timeout), CPUs: float64(o.CPUs) / 1000, PIDs: o.PIDs, Root: string(o.Root),
 		AsRoot: o.AsRoot, AllowDegraded: o.AllowDegraded, Cache: o.Cache, Wait: duration(o.Wait), Policy: policyText(o.Policy),
-		GrantSyscalls: o.Grants.Syscalls,
+		GrantSyscalls: o.Grants.Syscalls, GrantAddresses: o.Grants.Addresses,
 	}
 	if err := ofHost(o); err != nil {
 		return s, err

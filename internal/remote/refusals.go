@@ -17,7 +17,7 @@ func refusals() []refusal {
 		{"--ro", "names a directory of the daemon's host, which a daemon does not show to its callers", "send the files with init or cp, or " + onHost},
 		{"--grant-path", "lets a cell use a path of the daemon's host, which its operator grants", "the operator puts it under grants in config.yaml, which count for callers over the socket"},
 		{"--grant-env", "passes a variable of the daemon's environment, which is never a caller's", "--env NAME=VALUE sends a value"},
-		{"--resolve", "replaces the addresses that the daemon's host finds for a name, which a caller may not", "use allowed_ips in the policy, or " + onHost},
+		{"--resolve", "replaces the addresses that the daemon's host finds for a name, which a caller may not", "use allowed_ips in the policy with --grant-address, or " + onHost},
 		{"--ca", "names an authority that the daemon itself would trust, which a caller may not", "the operator adds it to the certificates of the daemon's host"},
 		{"--unrestricted", "lets a session reach every host, which only the operator on the daemon's host may allow", "list the hosts with --policy, or " + onHost},
 		{"--injection-policy", "names a file of the operator with sources of credentials", "the daemon uses its operator's; --credential NAME=SOURCE sends a value of yours"},

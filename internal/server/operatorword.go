@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/session"
 )
@@ -98,8 +99,9 @@ func grantOfToken(ctx context.Context, c *call, f operatorField) error {
 	if err != nil {
 		return err
 	}
+	granted := slices.Concat(ceiling.Process.AllowSyscalls, cell.AddressesOf(ceiling))
 	for i := range f.value.Len() {
-		if name := f.value.Index(i).String(); !slices.Contains(ceiling.Process.AllowSyscalls, name) {
+		if name := f.value.Index(i).String(); !slices.Contains(granted, name) {
 			return forbidden(f, "leave it out, or ask the operator", "the policy of the token does not grant %q", name)
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 	}
 	o.Network.CredentialsFile = s.config.CredentialsFile
 	if c.caller.isOperator() {
-		o.Grants.Syscalls = b.GrantSyscalls // what others send, their ceiling grants
+		o.Grants.Syscalls, o.Grants.Addresses = b.GrantSyscalls, b.GrantAddresses // what others send, their ceiling grants
 	}
 	if c.caller.local {
 		o.Grants.ConfigFile = s.config.GrantsFile

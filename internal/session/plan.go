@@ -84,6 +84,7 @@ type Plan struct {
 	adapter   *agent.Adapter
 	grant     *auth.Grant
 	policy    *policy.Policy
+	addresses []string            // that the operator's files grant
 	own       *policy.Policy      // what the agent needs, without the mode and the caller's policy
 	control   *api.ControlRequest // nil if nothing is masked
 	turns     *api.TurnRequest    // nil if none is taken
@@ -118,6 +119,10 @@ func Make(q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := q.addresses()
+	if err != nil {
+		return nil, err
+	}
 	ssh, err := q.ssh(rules)
 	if err != nil {
 		return nil, err
@@ -125,7 +130,7 @@ func Make(q Request) (*Plan, error) {
 	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.KeptHome, q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
-		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
+		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, addresses: addresses, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
 		SessionPlan: api.SessionPlan{
 			KeptHome: q.KeptHome, OnTop: q.OnTop, Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
 			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -56,6 +58,19 @@ func (q *Request) ownPolicy() (*policy.Policy, error) {
 	}
 	out.Credentials = append(out.Credentials, q.granted().Rules...)
 	return out, nil
+}
+
+// addresses returns the addresses that are not public in what the operator's own files
+// name: the adapter, and the injection policy.
+func (q *Request) addresses() ([]string, error) {
+	p, err := q.ownPolicy()
+	if err == nil {
+		err = endpointsOf(p, injection.Network{Allow: q.Endpoints.Allow})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cell.AddressesOf(p), nil
 }
 
 // sorted puts the parts of a policy into their order.

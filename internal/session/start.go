@@ -296,6 +296,7 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	q := api.StartRequest{Cell: name, RunOptions: o.Options, Session: &p.Terms}
 	q.Policy, q.Control, q.Turns = p.file(), p.control, p.turns
 	q.WatchDisk = p.OptionalLimits
+	q.Grants.Addresses = slices.Concat(q.Grants.Addresses, p.addresses)
 	if q.Network.Unrestricted {
 		q.Degraded = append(q.Degraded, anyHost)
 	}
