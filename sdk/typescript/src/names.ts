@@ -24,11 +24,18 @@ export function camel(document: unknown): unknown {
   if (Array.isArray(document)) return document.map(camel);
   if (document === null || typeof document !== "object") return document;
   return Object.fromEntries(
-    Object.entries(document).map(([name, value]) => [
-      name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-      open.has(name) ? value : camel(checked(name, value)),
-    ]),
+    Object.entries(document).map(([name, value]) => {
+      const key = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+      // What arrives as runId is used as run_id is.
+      checked(snakeName(key), value);
+      return [key, open.has(name) ? value : camel(checked(name, value))];
+    }),
   );
+}
+
+/** Returns the name of a field as documents have it. */
+function snakeName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /** Returns the value of a field. It throws unless a text, or each of a list, follows the grammar of the field. */
@@ -57,7 +64,7 @@ export function snake(options: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(options)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), open.has(name) ? value : inner(value)]),
+      .map(([name, value]) => [snakeName(name), open.has(name) ? value : inner(value)]),
   );
 }
 

@@ -46,11 +46,14 @@ test("names and ids of an answer follow their grammars", async () => {
       await fc.close();
     });
   }
-  await against(document({ items: [{ run_id: "run_1/../../x" }], next: null }), async (url) => {
-    const fc = new Forkcell({ url, token: "t" });
-    await assert.rejects((async () => { for await (const _ of fc.runs.list()); })(), refused);
-    await fc.close();
-  });
+  // A field is the same under each name that becomes that of the client.
+  for (const item of [{ run_id: "run_1/../../x" }, { runId: "run_1/../../x" }, { run_id: "run_1", runId: "--to=/tmp/x" }]) {
+    await against(document({ items: [item], next: null }), async (url) => {
+      const fc = new Forkcell({ url, token: "t" });
+      await assert.rejects((async () => { for await (const _ of fc.runs.list()); })(), refused);
+      await fc.close();
+    });
+  }
 });
 
 test("the name of a cell is no flag of the program", async () => {
