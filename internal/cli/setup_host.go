@@ -68,6 +68,9 @@ func thisHost() host {
 func (h host) steps(name string) ([]setupStep, error) {
 	if name == "" {
 		name = h.user
+		if h.root && name != "" && h.id(name) == "" { // it is of the environment, and an argument of usermod
+			return nil, usageError("`forkcell setup --user USER` names another one", "setup: no such user: %s, which SUDO_USER names", quote.Arg(name))
+		}
 	} else if h.id(name) == "" {
 		return nil, usageError("", "setup: no such user: %s", quote.Arg(name))
 	}

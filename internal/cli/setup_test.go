@@ -66,6 +66,18 @@ func TestSetupNothingToDo(t *testing.T) {
 	}
 }
 
+// TestSetupUnknownCaller: SUDO_USER is a name of the environment, and would be an argument.
+func TestSetupUnknownCaller(t *testing.T) {
+	t.Parallel()
+	h, done := madeUp(true, "nobody-such", map[string]string{restrictedFile: "1\n"})
+	if _, err := setup(t, h, setupOptions{}, false); err == nil || !strings.Contains(err.Error(), "no such user") || len(*done) != 0 {
+		t.Errorf("%v %v", err, *done)
+	}
+	if _, err := setup(t, h, setupOptions{user: "ann"}, false); err != nil || len(*done) == 0 {
+		t.Errorf("another user: %v %v", err, *done)
+	}
+}
+
 func TestSetupPrintsAndDoes(t *testing.T) {
 	t.Parallel()
 	files := func() map[string]string {
