@@ -171,6 +171,9 @@ type ApplyResult struct {
 	// Untracked are control files that git no longer tracks, because the session that
 	// made its commits did not see them.
 	Untracked []PathNote `json:"untracked,omitempty"`
+	// LeftBehind are files in the directories of git repositories that are of no use
+	// outside of the cell, and were not written.
+	LeftBehind []PathNote `json:"left_behind,omitempty"`
 }
 
 // ChangeJSON is one change as --json shows it.

@@ -193,6 +193,7 @@ func (a *application) selects(p string, dir bool) bool {
 // without them.
 func (a *application) leftBehind() (map[string]bool, error) {
 	behind := map[string]bool{}
+	a.result.LeftBehind = nil
 	for _, ch := range a.changes {
 		stays, err := a.gate.StaysBehind(home.Outgoing(ch.Path, ch.Old, ch.New))
 		if err != nil {
@@ -200,6 +201,9 @@ func (a *application) leftBehind() (map[string]bool, error) {
 		}
 		if stays {
 			behind[ch.Path] = true
+			if a.pick.Match(ch.Path, home.IsDirChange(ch)) {
+				a.result.LeftBehind = append(a.result.LeftBehind, home.PathNote(ch.Path, "of no use outside of the cell"))
+			}
 		}
 	}
 	return behind, nil

@@ -124,4 +124,7 @@ func printApply(p *page, r *api.ApplyResult, undone bool) {
 	printPathNotes(p, "dropped", r.Dropped)
 	printPathNotes(p, "set aside", r.SetAside)
 	printPathNotes(p, "no longer tracked by git", r.Untracked)
+	if r.DryRun {
+		printPathNotes(p, "left behind", r.LeftBehind)
+	}
 }
