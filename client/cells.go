@@ -137,15 +137,27 @@ func (c *Cell) Update(ctx context.Context, u Update, opts ...CallOption) (*CellI
 // the cell loses no accepted work up to it. "" is none.
 func Applied(checkpoint string) CallOption {
 	return func(c *call) {
-		if checkpoint == "" {
-			return
+		if checkpoint != "" {
+			c.addQuery("applied=" + url.QueryEscape(checkpoint))
 		}
-		sep := "?"
-		if strings.Contains(c.path, sep) {
-			sep = "&"
-		}
-		c.path += sep + "applied=" + url.QueryEscape(checkpoint)
 	}
+}
+
+// NotKept removes a cell so that nothing brings it back: the next collection of garbage
+// frees its states.
+func NotKept() CallOption { return func(c *call) { c.addQuery("now=true") } }
+
+func (c *call) addQuery(text string) {
+	sep := "?"
+	if strings.Contains(c.path, sep) {
+		sep = "&"
+	}
+	c.path += sep + text
+}
+
+// Undelete brings back the cell, which was removed, as it was.
+func (c *Cell) Undelete(ctx context.Context, opts ...CallOption) (*CellInfo, error) {
+	return post[CellInfo](ctx, c.client, c.path("/undelete"), nil, opts)
 }
 
 // Remove removes the cell. One with work that is undecided or not applied is refused

@@ -186,6 +186,12 @@ func operateCell(t *testing.T, c *client.Client) {
 	if err := copied.Remove(ctx, false); err != nil {
 		t.Error(err)
 	}
+	if back := did[*client.CellInfo](t)(copied.Undelete(ctx)); back.Name != copied.Name {
+		t.Errorf("%+v is back", back)
+	}
+	if err := copied.Remove(ctx, false, client.NotKept()); err != nil {
+		t.Error(err)
+	}
 }
 
 // operateLive uses a live cell.

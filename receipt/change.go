@@ -39,6 +39,8 @@ const (
 	OpPause  Op = "pause"
 	OpResume Op = "resume"
 	OpStop   Op = "stop"
+	// OpUndelete brings a removed cell back as it was.
+	OpUndelete Op = "undelete"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -97,7 +99,7 @@ func (c *Change) check() error {
 	}
 	switch c.Op {
 	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire, OpPublish,
-		OpPause, OpResume, OpStop:
+		OpPause, OpResume, OpStop, OpUndelete:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -135,7 +135,8 @@ const (
 	StateIdle    = "idle"
 	StateRunning = "running" // a process works on it
 	StateLive    = "live"
-	StatePaused  = "paused" // live, and its processes are stopped
+	StateRemoved = "removed" // it can be brought back
+	StatePaused  = "paused"  // live, and its processes are stopped
 	// StateUnfinished is the state of a cell whose process died. The next verb that
 	// changes the cell finishes its work.
 	StateUnfinished = "interrupted (unfinished)"

@@ -53,6 +53,7 @@ type RemoveRequest struct {
 	Cells []string `json:"cells"`
 	Stop  bool     `json:"stop,omitempty"`  // stops live cells first
 	Force bool     `json:"force,omitempty"` // also cells with work that nothing else has; gives up unfinished work
+	Now   bool     `json:"now,omitempty"`   // the states are not kept: they cannot be brought back, and the next gc frees them
 	// Applied is the state that a directory has which the home does not know. Accepted work
 	// up to it is not lost.
 	Applied string `json:"applied,omitempty"`

@@ -19,6 +19,8 @@ type GCRequest struct {
 	// OutputOlderThan: stored output of runs that ended longer ago than this goes; 0 is 30
 	// days, and less is all of it. That of removed cells goes after OlderThan.
 	OutputOlderThan time.Duration `json:"output_older_than_ns,omitempty"`
+	// Removed frees removed cells at once; else they are kept as restored runs are.
+	Removed bool `json:"removed,omitempty"`
 	// KeepSources keeps the states that directories have had: mirrors of forks begin
 	// there.
 	KeepSources bool `json:"-"`
@@ -56,6 +58,8 @@ type SharedCache struct {
 // states are based on.
 type CellDisk struct {
 	Cell string `json:"cell"`
+	// Removed: the cell is removed, and kept until rm --undo or gc.
+	Removed bool `json:"removed,omitempty"`
 	// OwnBytes are of layers that no other cell needs, SharedBytes of those that
 	// others need too.
 	OwnBytes    int64 `json:"own_bytes"`

@@ -431,6 +431,7 @@ type GCBody struct {
 	DryRun          bool   `json:"dry_run,omitempty" doc:"Only say what would be freed."`
 	KeepLast        int    `json:"keep_last,omitempty" doc:"Keep so many states of each cell." minimum:"0"`
 	OlderThan       string `json:"older_than,omitempty" doc:"Free only what is older."`
+	Removed         bool   `json:"removed,omitempty" doc:"Free removed cells at once; they can be brought back for 7 days otherwise."`
 	OutputOlderThan string `json:"output_older_than,omitempty" doc:"Free stored output of runs that ended longer ago than this; 720h (30 days) without it."`
 }
 

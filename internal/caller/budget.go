@@ -61,7 +61,7 @@ func (p *part) Use(bytes int64) error {
 	p.of.used += bytes - p.used
 	p.used = bytes
 	if p.of.used+p.of.spent > p.of.most {
-		return api.Refusef(api.CodeQuota, "remove cells or states; waiting does not help", "the quota of disk is used up")
+		return api.Refusef(api.CodeQuota, "remove cells, with now=true so that their states are not kept; waiting does not help", "the quota of disk is used up")
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type scenario struct {
 	name   string
 	before func(w *world) // what is done first; nil is one run that is left pending
 	do     func(ctx context.Context, e *cell.Engine, source string) error
+	settle func(w *world) // what is done first after the kill, if anything special
 	after  func(w *world) // what must still be possible, if anything special
 	on     []string       // the backends that have anything to do; nil is all
 	points []string
@@ -80,6 +81,24 @@ func scenarios() []scenario {
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
 				_, err := e.Restore(ctx, api.RestoreRequest{Cell: "demo"})
 				return err
+			},
+		},
+		{
+			// A removed cell is there as it was, or it is removed and can still be brought back.
+			name: "undelete", points: []string{"log.written"}, inCell: []string{"first\n"}, inHost: []string{"hello\n", "first\n"},
+			before: func(w *world) {
+				w.sh("demo", "echo first > hello.txt")
+				w.ok(w.e.Remove(w.ctx, "demo", true))
+			},
+			do: func(ctx context.Context, e *cell.Engine, _ string) error {
+				_, err := e.Undelete(ctx, "demo")
+				return err
+			},
+			settle: func(w *world) {
+				if len(w.present()) == 0 {
+					_, err := w.e.Undelete(w.ctx, "demo")
+					w.ok(err)
+				}
 			},
 		},
 		{
@@ -342,6 +361,9 @@ func (w *world) crashAt(scenario, failpoint string) (killed bool, out string, er
 // wantSettled checks what must hold when a command has run after the kill.
 func (w *world) wantSettled(s scenario, backend, point string) {
 	w.Helper()
+	if s.settle != nil {
+		s.settle(w)
+	}
 	_, held := w.sh("demo", "cat hello.txt")
 	if backend == "delta" {
 		s.inHost = append(s.inHost, s.inCell...)

@@ -174,7 +174,7 @@ func (e *Engine) recordExpiry(tx *store.Tx, x expiry) (bool, error) {
 	if x.Action != api.OnTimeoutPause {
 		c.Paused = nil // nothing is to be continued
 		if x.Action == api.OnTimeoutRemove {
-			c.Name = ""
+			e.markRemoved(&c)
 		}
 		err = tx.PutCell(c)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -115,7 +114,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 }
 
 func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images map[string]bool, res *api.GCResult) (*workspace.SweepReport, error) {
-	busy, err := e.pendingInUse()
+	busy, err := e.pendingInUse(req)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +131,11 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images ma
 	}
 	res.Layers = append(res.Layers, report.Layers...)
 	res.Objects = report.Objects
-	cells, err := e.existingCells()
+	var cells map[string]bool
+	err = e.Store.View(func(tx *store.Tx) (err error) {
+		cells, err = e.keptCells(tx, req)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -161,19 +164,6 @@ func pausedImages(tx *store.Tx, images map[string]bool) error {
 		}
 	}
 	return err
-}
-
-// existingCells returns the ids of cells that were not removed.
-func (e *Engine) existingCells() (map[string]bool, error) {
-	exist := map[string]bool{}
-	err := e.Store.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
-		for _, c := range cells {
-			exist[c.ID] = true
-		}
-		return err
-	})
-	return exist, err
 }
 
 // partition divides the states into those that can be freed and those that are
@@ -277,7 +267,7 @@ func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 
 // pendingInUse lists the operations whose unfinished files must stay: runs that are
 // not finished, and imports.
-func (e *Engine) pendingInUse() (map[string]bool, error) {
+func (e *Engine) pendingInUse(req api.GCRequest) (map[string]bool, error) {
 	busy := map[string]bool{}
 	err := e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.UnfinishedRuns("")
@@ -294,20 +284,16 @@ func (e *Engine) pendingInUse() (map[string]bool, error) {
 		for _, in := range intents {
 			busy[in.ID] = true
 		}
-		return undoable(tx, busy)
+		return e.undoable(tx, req, busy)
 	})
 	return busy, err
 }
 
 // undoable adds the applies that can still be undone.
-func undoable(tx *store.Tx, busy map[string]bool) error {
-	cells, err := tx.Cells(false)
+func (e *Engine) undoable(tx *store.Tx, req api.GCRequest, busy map[string]bool) error {
+	exists, err := e.keptCells(tx, req)
 	if err != nil {
 		return err
-	}
-	exists := map[string]bool{}
-	for _, c := range cells {
-		exists[c.ID] = true
 	}
 	applies, err := tx.Applies()
 	for _, a := range applies {
@@ -318,5 +304,5 @@ func undoable(tx *store.Tx, busy map[string]bool) error {
 	return err
 }
 
-// DefaultOlderThan is how long gc keeps the work of restored runs.
-const DefaultOlderThan = 7 * 24 * time.Hour
+// DefaultOlderThan is how long gc keeps the work of restored runs, and removed cells.
+const DefaultOlderThan = home.RemovedFor

@@ -24,7 +24,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	}
 	removed := map[string]bool{}
 	for _, c := range cells {
-		if c.Name == "" {
+		if !e.keeps(req, c) {
 			removed[c.ID] = true
 			continue
 		}
@@ -80,6 +80,22 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, e.needRecentlyLeft(tx, req, removed, needed)
+}
+
+// keeps reports whether the states of a cell are those of one that exists: it does, or it
+// was removed recently and can be brought back.
+func (e *Engine) keeps(req api.GCRequest, c store.Cell) bool {
+	return c.Name != "" || !c.RemovedAt.IsZero() && !req.Removed && e.isRecent(req, c.RemovedAt)
+}
+
+// keptCells returns the ids of the cells that exist, and of those that can be brought back.
+func (e *Engine) keptCells(tx *store.Tx, req api.GCRequest) (map[string]bool, error) {
+	ids := map[string]bool{}
+	cells, err := tx.Cells(true)
+	for _, c := range cells {
+		ids[c.ID] = e.keeps(req, c)
+	}
+	return ids, err
 }
 
 // needSources keeps the states that the source of a cell has had.

@@ -19,13 +19,9 @@ const DefaultOutputOlderThan = 30 * 24 * time.Hour
 // freeOutputs marks the runs whose stored output is old, and returns the digests of what
 // no other run refers to, also those that an earlier gc has left.
 func (e *Engine) freeOutputs(tx *store.Tx, req api.GCRequest, res *api.GCResult) (unused []string, err error) {
-	cells, err := tx.Cells(false)
+	exists, err := e.keptCells(tx, req)
 	if err != nil {
 		return nil, err
-	}
-	exists := map[string]bool{}
-	for _, c := range cells {
-		exists[c.ID] = true
 	}
 	runs, err := tx.Runs("")
 	if err != nil {

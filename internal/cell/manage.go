@@ -42,19 +42,14 @@ func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 	return e.RemoveAll(ctx, []string{cell}, force)
 }
 
-// RemoveAll removes cells, all or none. Their receipts stay. The next gc frees
-// their states unless something else needs them. The source directories are not
+// RemoveAll removes cells, all or none. Their receipts stay. Their states are kept for 7
+// days, in which Undelete brings a cell back; then gc frees them unless something else
+// needs them. The source directories are not
 // touched. A cell with work that nothing else has is refused without force. force also
 // stops live cells, and gives up an operation that was interrupted in a directory that no
 // longer exists.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
 	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Force: force})
-}
-
-// RemoveEnded removes the cells of sessions that have ended, as RemoveAll does. What is
-// left of their processes is stopped first.
-func (e *Engine) RemoveEnded(ctx context.Context, cells []string, force bool) error {
-	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Stop: true, Force: force})
 }
 
 // RemoveCells removes cells, as RemoveAll does.
@@ -92,7 +87,7 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 			return err
 		}
 	}
-	return e.removeHeld(held, "", func(*store.Tx) error { return nil })
+	return e.removeHeld(held, "", req.Now, func(*store.Tx) error { return nil })
 }
 
 func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*session, error) {

@@ -45,12 +45,16 @@ func (e *Engine) lastWork(tx *store.Tx, c store.Cell, applied string) (lastWork,
 			w.undecided = append(w.undecided, u)
 		}
 	}
+	known := store.Checkpoint{}
+	if applied != "" {
+		if known, err = e.FindCheckpoint(tx, c, applied); err != nil {
+			return w, err
+		}
+	}
 	if w.accepted, w.source, err = e.unapplied(tx, c, head); err != nil || applied == "" || w.accepted.ID == "" {
 		return w, err
 	}
-	if w.source, err = e.FindCheckpoint(tx, c, applied); err != nil {
-		return w, err
-	}
+	w.source = known
 	if w.source.Root() == w.accepted.Root() {
 		w.accepted = store.Checkpoint{}
 	}
@@ -115,15 +119,18 @@ func (e *Engine) mayRemove(ctx context.Context, c store.Cell, req api.RemoveRequ
 		if err == nil && w.losesAccepted() {
 			err = e.Caller.MayDecide("removing cell " + c.Name + ", whose accepted work its source does not have,")
 		}
+		if err == nil && req.Now && !w.none() {
+			err = e.Caller.MayDecide("removing cell " + c.Name + " with its undecided work at once")
+		}
 		if err != nil {
 			return err
 		}
 	}
-	if req.Force {
+	if req.Force && req.Applied == "" {
 		return nil
 	}
 	w, err := e.viewLastWork(c, req.Applied)
-	if err != nil || w.none() {
+	if err != nil || req.Force || w.none() {
 		return err
 	}
 	return e.refuseLastWork(ctx, c, w)

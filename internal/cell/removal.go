@@ -29,9 +29,9 @@ func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Durati
 	return s, nil
 }
 
-// removeHeld removes cells that are held. also runs in the same transaction. race is
+// removeHeld removes cells that are held. With now their states are not kept. also runs in the same transaction. race is
 // the id of the race that they belong to, if any.
-func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) error) error {
+func (e *Engine) removeHeld(held []*session, race string, now bool, also func(*store.Tx) error) error {
 	lock, err := e.Store.LockHome(false)
 	if err != nil {
 		return err
@@ -42,7 +42,10 @@ func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) e
 		paused = nil
 		for _, s := range held {
 			paused = append(paused, s.cell.Paused)
-			s.cell.Name, s.cell.Paused = "", nil
+			e.markRemoved(&s.cell)
+			if now {
+				s.cell.RemovedAt = time.Time{}
+			}
 			if err := tx.PutCell(s.cell); err != nil {
 				return err
 			}
@@ -59,6 +62,11 @@ func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) e
 		e.dropPause(p)
 	}
 	return nil
+}
+
+// markRemoved makes a record that of a removed cell, whose states are kept for a while.
+func (e *Engine) markRemoved(c *store.Cell) {
+	c.Name, c.Paused, c.RemovedAt = "", nil, e.Now().UTC().Truncate(time.Microsecond)
 }
 
 // raceDetail is the detail of a statement about a cell of a race; nil for no race.
@@ -118,7 +126,7 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 		}
 		stay = append(stay, f.Name)
 	}
-	return stay, errors.Join(err, e.removeHeld(held, id, func(tx *store.Tx) error { return putRace(tx, id, left) }))
+	return stay, errors.Join(err, e.removeHeld(held, id, false, func(tx *store.Tx) error { return putRace(tx, id, left) }))
 }
 
 // holdFork takes a cell of a race to remove it. The session is nil if the cell stays.

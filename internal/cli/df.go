@@ -67,7 +67,11 @@ func runDisk(ctx context.Context, s *session, e diskReader, name string) error {
 	return s.emit(res, func(p *page) {
 		rows := [][]string{{"CELL", "OWN", "SHARED", "TOTAL", "BY AREA"}}
 		for _, c := range res.Cells {
-			rows = append(rows, []string{quote.Line(c.Cell), size(c.OwnBytes), size(c.SharedBytes), size(c.TotalBytes), bySize(c.Areas)})
+			cell := quote.Line(c.Cell)
+			if c.Removed {
+				cell += " (removed)"
+			}
+			rows = append(rows, []string{cell, size(c.OwnBytes), size(c.SharedBytes), size(c.TotalBytes), bySize(c.Areas)})
 		}
 		p.table(rows)
 		if name == "" {

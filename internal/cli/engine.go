@@ -126,7 +126,8 @@ type keeper interface {
 	Rename(ctx context.Context, cell, to string) error
 	Update(ctx context.Context, r api.UpdateRequest) (*api.CellInfo, error)
 	RemoveAll(ctx context.Context, cells []string, force bool) error
-	RemoveEnded(ctx context.Context, cells []string, force bool) error
+	RemoveCells(ctx context.Context, r api.RemoveRequest) error
+	Undelete(ctx context.Context, cell string) (*api.CellInfo, error)
 	Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error)
 	Expire(ctx context.Context, dryRun bool) (*api.ExpireResult, error)
 	GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)

@@ -209,8 +209,13 @@ func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
 	return f.err
 }
 
-func (f *fakeEngine) RemoveEnded(ctx context.Context, names []string, force bool) error {
-	return f.RemoveAll(ctx, names, force)
+func (f *fakeEngine) RemoveCells(_ context.Context, r api.RemoveRequest) error {
+	f.got = []any{r.Cells, r.Force}
+	return f.err
+}
+
+func (f *fakeEngine) Undelete(_ context.Context, name string) (*api.CellInfo, error) {
+	return answer(f, name, &f.info)
 }
 
 func (f *fakeEngine) RemoveAll(_ context.Context, names []string, force bool) error {

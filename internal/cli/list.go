@@ -17,6 +17,7 @@ import (
 func newList(s *session) *cobra.Command {
 	var labels []string
 	var filter api.CellFilter
+	removed := false
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the cells with their sizes",
@@ -29,6 +30,12 @@ func newList(s *session) *cobra.Command {
 			if filter.Labels, err = parseLabels(cmd, labels); err != nil {
 				return err
 			}
+			if removed {
+				if filter.State != "" {
+					return usageError("give one of them", "ls: --removed and --state exclude each other")
+				}
+				filter.State = api.StateRemoved
+			}
 			if cmd.Flags().Changed("state") {
 				if err := oneOf(cmd, "state", filter.State, cellStates()...); err != nil {
 					return err
@@ -38,12 +45,13 @@ func newList(s *session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only cells with the label `KEY=VALUE` (repeatable: with all of them)")
-	cmd.Flags().StringVar(&filter.State, "state", "", "only cells in this state: `idle|running|live|paused`")
+	cmd.Flags().BoolVar(&removed, "removed", false, "the removed cells that rm --undo brings back")
+	cmd.Flags().StringVar(&filter.State, "state", "", "only cells in this state: `idle|running|live|paused|removed`")
 	return cmd
 }
 
 func cellStates() []string {
-	return []string{api.StateIdle, api.StateRunning, api.StateLive, api.StatePaused}
+	return []string{api.StateIdle, api.StateRunning, api.StateLive, api.StatePaused, api.StateRemoved}
 }
 
 func runList(ctx context.Context, s *session, e lister, filter api.CellFilter) error {

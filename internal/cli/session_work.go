@@ -237,7 +237,7 @@ func deleteSessions(ctx context.Context, s *session, e Engine, names []string, f
 			return err
 		}
 	}
-	if err := e.RemoveEnded(ctx, names, force); err != nil {
+	if err := e.RemoveCells(ctx, api.RemoveRequest{Cells: names, Stop: true, Force: force}); err != nil {
 		return err
 	}
 	type deleted struct {

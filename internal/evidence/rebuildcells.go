@@ -61,7 +61,7 @@ func cellFromStatement(p *receipt.Change) (store.Cell, store.Settings, error) {
 		ID: of.ID, Name: of.Name, LastName: of.Name, Head: p.Checkpoint.ID, Applied: extra.Applied, Source: of.Source,
 		SourceKind: extra.SourceKind, Backend: of.Backend, BackendReason: of.BackendReason, Runtime: of.Runtime,
 		MountAt: of.MountAt, Live: extra.Live, ReadOnly: of.ReadOnly, Rules: extra.Rules, LeftOut: extra.LeftOut,
-		Kept: extra.Kept, Policy: extra.Policy, Pins: extra.Pins, Cache: extra.Cache, Prefix: extra.Prefix, CreatedAt: p.CreatedAt, Paused: extra.Paused,
+		Kept: extra.Kept, Policy: extra.Policy, Pins: extra.Pins, Cache: extra.Cache, Prefix: extra.Prefix, CreatedAt: p.CreatedAt, Paused: extra.Paused, RemovedAt: extra.RemovedAt,
 	}
 	if p.Op == receipt.OpRemove || p.Op == receipt.OpExpire && p.Details[DetailAction] == actionRemove {
 		c.Name = ""

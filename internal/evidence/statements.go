@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -56,7 +57,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	}
 	record := cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
-		Pins: c.Pins, Cache: c.Cache, Prefix: c.Prefix, Paused: c.Paused,
+		Pins: c.Pins, Cache: c.Cache, Prefix: c.Prefix, Paused: c.Paused, RemovedAt: c.RemovedAt,
 	}
 	settings, err := tx.Settings(c.ID)
 	if err != nil {
@@ -110,6 +111,7 @@ type cellRecord struct {
 	Prefix     string          `json:"prefix,omitempty"`
 	Settings   *store.Settings `json:"settings,omitempty"`
 	Paused     *store.Pause    `json:"paused,omitempty"`
+	RemovedAt  time.Time       `json:"removed_at,omitzero"`
 }
 
 func cellStatement(c store.Cell, name string) receipt.Cell {

@@ -158,7 +158,7 @@ func TestDiskQuota(t *testing.T) {
 		}
 	}
 	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", "an archive", "Content-Type", "application/x-tar")
-	small.want(204, nil, "DELETE", "/v1/cells/my-cell", nil)
+	small.want(204, nil, "DELETE", "/v1/cells/my-cell?force=true", nil)
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
 }
 

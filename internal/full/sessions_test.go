@@ -115,7 +115,8 @@ func TestSession(t *testing.T) {
 	d.problem(http.StatusConflict, api.CodePending, "POST", "/v1/sessions/demo-generic/publish", api.PublishBody{Branch: "b"})
 	d.want(http.StatusOK, nil, "POST", "/v1/sessions/demo-generic/accept", `{"reason": "good"}`)
 	checkTimeline(t, d, i.SessionID)
-	d.want(http.StatusNoContent, nil, "DELETE", "/v1/sessions/demo-generic", nil)
+	d.problem(http.StatusConflict, api.CodeHasWork, "DELETE", "/v1/sessions/demo-generic", nil)
+	d.want(http.StatusNoContent, nil, "DELETE", "/v1/sessions/demo-generic?force=true", nil)
 	d.problem(http.StatusNotFound, api.CodeNotFound, "GET", "/v1/sessions/demo-generic", nil)
 	d.problem(http.StatusNotFound, api.CodeNotFound, "GET", "/v1/sessions/demo", nil) // a cell without one
 }

@@ -111,7 +111,7 @@ type held struct {
 // not count.
 func (s *soak) holds() (h held) {
 	s.Helper()
-	s.want(200, nil, "POST", "/v1/gc", api.GCBody{})
+	s.want(200, nil, "POST", "/v1/gc", api.GCBody{Removed: true})
 	s.client.CloseIdleConnections()
 	if err := s.cmd.Process.Signal(unix.SIGUSR1); err != nil {
 		s.Fatal(err)

@@ -67,7 +67,7 @@ func (c *soakCaller) runs(cell string) {
 	c.want(200, nil, "POST", at+"/runs", api.RunBody{Command: []string{"false"}, RestoreOnFail: true})
 	c.want(200, nil, "GET", "/v1/cells?label=caller="+c.name, nil)
 	c.want(200, nil, "GET", "/v1/events?cell="+cell, nil)
-	c.want(204, nil, "DELETE", at, nil)
+	c.want(204, nil, "DELETE", at+"?force=true", nil)
 }
 
 // forks forks the base, and runs in each fork with streamed output.
@@ -79,7 +79,7 @@ func (c *soakCaller) forks(cell string) {
 		if !strings.Contains(string(r.body), `"outcome":"succeeded"`) {
 			c.Errorf("%s: %d %s", at, r.status, r.body)
 		}
-		c.want(204, nil, "DELETE", at, nil)
+		c.want(204, nil, "DELETE", at+"?force=true", nil)
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *soakCaller) follows(cell string) {
 			return
 		}
 	}
-	c.want(204, nil, "DELETE", "/v1/cells/"+cell, nil)
+	c.want(204, nil, "DELETE", "/v1/cells/"+cell+"?force=true", nil)
 }
 
 // races races two commands.
@@ -166,7 +166,7 @@ func (c *soakCaller) races(cell string) {
 	if res.Winner == nil || *res.Winner != 2 {
 		c.Errorf("%+v", res)
 	}
-	c.want(204, nil, "DELETE", "/v1/cells/"+cell, nil)
+	c.want(204, nil, "DELETE", "/v1/cells/"+cell+"?force=true", nil)
 }
 
 // expires lets the daemon remove a live cell when its time is up.
@@ -249,7 +249,7 @@ func (c *soakCaller) disconnects(cell string) {
 // free.
 func (c *soakCaller) drop(cell string) {
 	for limit := time.Now().Add(time.Minute); ; {
-		r := c.send("DELETE", "/v1/cells/"+cell, nil)
+		r := c.send("DELETE", "/v1/cells/"+cell+"?force=true", nil)
 		if r.status == http.StatusNoContent {
 			return
 		}

@@ -209,7 +209,7 @@ func TestEndedRunLeavesItsCellFree(t *testing.T) {
 			var begun api.RunStarted
 			d.want(202, &begun, "POST", "/v1/cells/"+name+"/runs", api.RunBody{Command: []string{"sh", "-c", "echo new > new"}}, "Prefer", "respond-async")
 			wait(begun.RunID)
-			d.want(204, nil, "DELETE", "/v1/cells/"+name, nil)
+			d.want(204, nil, "DELETE", "/v1/cells/"+name+"?force=true", nil)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -34,6 +35,33 @@ func IsShared(c store.Cell) bool { return c.SourceKind == SourceCache }
 func OrdinaryCells(tx *store.Tx) ([]store.Cell, error) {
 	cells, err := tx.Cells(false)
 	return slices.DeleteFunc(cells, IsShared), err
+}
+
+// RemovedFor is how long the states of a removed cell are kept. Until then the cell can be
+// brought back.
+const RemovedFor = 7 * 24 * time.Hour
+
+// RemovedCells returns the removed cells that can be brought back, by the name that they
+// had, each with that name as LastName.
+func (h *Home) RemovedCells(tx *store.Tx) ([]store.Cell, error) {
+	cells, err := tx.RemovedCells()
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Cell
+	for _, c := range cells {
+		if h.Now().Sub(c.RemovedAt) >= RemovedFor {
+			continue
+		}
+		head, err := tx.Checkpoint(c.Head)
+		if err != nil {
+			return nil, err
+		}
+		if !head.Freed {
+			found = append(found, c)
+		}
+	}
+	return found, nil
 }
 
 // FindAny looks up a cell or a shared cache, for verbs that only read.

@@ -107,7 +107,7 @@ func Explain(err error) error {
 	case IsDiskFull(err):
 		e.Kind, e.Code = api.Failed, api.CodeDiskFull
 		e.Message = "the disk of the state directory is full: " + err.Error()
-		e.Hint = "free some space there; `forkcell rm --force CELL` and `forkcell gc` work on a full disk"
+		e.Hint = "free some space there; `forkcell rm --force --now CELL` and `forkcell gc --removed` work on a full disk"
 	case errors.Is(err, store.ErrDatabase):
 		e.Kind, e.Code, e.Hint = api.Refused, "home", "`forkcell recover` rebuilds it from the signed log"
 	case errors.Is(err, store.ErrNotFound):

@@ -46,7 +46,7 @@ func (inv *Inventory) LiveCells(context.Context) (live []LiveCell, err error) {
 }
 
 // OwnBytes returns the disk space of the states of all cells that the caller may know
-// of, of the memory of those that are paused, and of the output and the events that are
+// of, also of removed ones that are kept, of the memory of those that are paused, and of the output and the events that are
 // kept of their runs. Sizes of states are those that were
 // recorded when the states were sealed, and are added up again only for cells that have
 // changed.
@@ -59,8 +59,12 @@ func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
 		if err != nil {
 			return err
 		}
-		for _, c := range cells {
-			if !inv.Caller.MaySee(c.Name) {
+		kept, err := inv.RemovedCells(tx)
+		if err != nil {
+			return err
+		}
+		for _, c := range append(cells, kept...) {
+			if !inv.Caller.MaySee(c.LastName) {
 				continue
 			}
 			history, err := tx.History(c.ID)

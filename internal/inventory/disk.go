@@ -37,10 +37,11 @@ func (inv *Inventory) Disk(ctx context.Context, cell string) (*api.DiskResult, e
 		if cell != "" && c.Name != cell {
 			continue
 		}
-		d, err := inv.cellDisk(c.Name, layers[i], users)
+		d, err := inv.cellDisk(c.LastName, layers[i], users)
 		if err != nil {
 			return nil, err
 		}
+		d.Removed = c.Name == ""
 		if kept[i] > 0 {
 			d.Areas[areaMemory] = kept[i]
 			d.OwnBytes += kept[i]
@@ -72,6 +73,11 @@ func (inv *Inventory) layersByCell() (cells []store.Cell, layers []map[string]bo
 		if cells, err = tx.Cells(false); err != nil {
 			return err
 		}
+		removed, err := inv.RemovedCells(tx)
+		if err != nil {
+			return err
+		}
+		cells = append(cells, removed...)
 		for _, c := range cells {
 			states, err := tx.Checkpoints(c.ID)
 			if err != nil {

@@ -22,6 +22,9 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 	if inv.Store == nil {
 		return infos, nil
 	}
+	if filter.State == api.StateRemoved {
+		return inv.removed(filter)
+	}
 	left, err := inv.abandoned("")
 	if err != nil {
 		return nil, err
@@ -36,6 +39,34 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 			infos = append(infos, info)
 		}
 	}
+	return infos, err
+}
+
+// removed describes the removed cells that can be brought back.
+func (inv *Inventory) removed(filter api.CellFilter) ([]api.CellInfo, error) {
+	infos := []api.CellInfo{}
+	err := inv.Store.View(func(tx *store.Tx) error {
+		cells, err := inv.RemovedCells(tx)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			r, err := inv.record(tx, c)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(c.LastName, filter.Prefix) || !hasLabels(r.info.Labels, filter.Labels) {
+				continue
+			}
+			info := r.info
+			info.Cell, info.Name, info.State = c.LastName, c.LastName, api.StateRemoved
+			if inv.Caller.MaySee(r.forkedFrom) {
+				info.ForkedFrom = r.forkedFrom
+			}
+			infos = append(infos, info)
+		}
+		return nil
+	})
 	return infos, err
 }
 

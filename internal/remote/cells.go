@@ -119,22 +119,44 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 // RemoveAll removes cells. All of them must exist, or none is removed. Those that are
 // in use come first: if one of them is refused, the others stay.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
-	return e.removeEach(ctx, cells, func(name string) error {
+	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Force: force})
+}
+
+// RemoveCells removes cells, as RemoveAll does.
+func (e *Engine) RemoveCells(ctx context.Context, r api.RemoveRequest) error {
+	if r.Stop && !r.Force {
+		return e.removeEach(ctx, r.Cells, func(name string) error { return e.client.Sessions.Named(name).Remove(ctx, false) })
+	}
+	return e.removeEach(ctx, r.Cells, func(name string) error {
 		var opts []client.CallOption
-		if !force {
+		if !r.Force {
 			applied, err := e.appliedHere(ctx, name)
 			if err != nil {
 				return err
 			}
 			opts = append(opts, client.Applied(applied))
 		}
-		return e.client.Cells.Named(name).Remove(ctx, force, opts...)
+		if r.Now {
+			opts = append(opts, client.NotKept())
+		}
+		return e.client.Cells.Named(name).Remove(ctx, r.Force, opts...)
 	})
 }
 
-// RemoveEnded removes the cells of sessions that have ended, as RemoveAll does.
-func (e *Engine) RemoveEnded(ctx context.Context, cells []string, force bool) error {
-	return e.removeEach(ctx, cells, func(name string) error { return e.client.Sessions.Named(name).Remove(ctx, force) })
+// Undelete brings back a removed cell, and what this machine keeps of it.
+func (e *Engine) Undelete(ctx context.Context, cell string) (*api.CellInfo, error) {
+	info, err := told(e.client.Cells.Named(cell).Undelete(ctx))
+	if err != nil || e.client.Local() {
+		return info, err
+	}
+	h, release, err := e.homes.Mirrors(true)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = h.Undelete(ctx, info.CellID); api.KindOf(err) == api.NotFound {
+		err = nil // nothing was kept here
+	}
+	return info, errors.Join(err, release())
 }
 
 func (e *Engine) removeEach(ctx context.Context, cells []string, remove func(name string) error) error {
@@ -265,6 +287,9 @@ func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 	// 0 is sent as such: it is not the default.
 	body := map[string]any{
 		"dry_run": r.DryRun, "keep_last": r.KeepLast, "older_than": strconv.FormatInt(int64(r.OlderThan), 10) + "ns",
+	}
+	if r.Removed {
+		body["removed"] = true
 	}
 	if r.OutputOlderThan != 0 {
 		body["output_older_than"] = strconv.FormatInt(max(0, int64(r.OutputOlderThan)), 10) + "ns"

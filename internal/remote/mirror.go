@@ -25,6 +25,7 @@ type Home interface {
 	ListMatching(ctx context.Context, f api.CellFilter) ([]api.CellInfo, error)
 	Rename(ctx context.Context, cell, to string) error
 	RemoveAll(ctx context.Context, cells []string, force bool) error
+	Undelete(ctx context.Context, cell string) (*api.CellInfo, error)
 	GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 }
 

@@ -23,13 +23,16 @@ func (s *Server) addCells() {
 		method: http.MethodDelete, path: "/v1/cells/{cell}", id: "removeCell", tag: tagCells, summary: "Remove a cell", command: "rm {cell}", needs: []Scope{Run}, status: http.StatusNoContent,
 	}, s.removeCell)
 	handle(s, route{
+		method: http.MethodPost, path: "/v1/cells/{cell}/undelete", id: "undeleteCell", tag: tagCells, summary: "Bring back a removed cell", needs: []Scope{Run},
+	}, undeleteCell)
+	handle(s, route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/fork", id: "forkCell", tag: tagCells, summary: "Fork a cell", command: "fork {cell}", needs: []Scope{Run}, status: http.StatusCreated,
 	}, s.forkCell)
 }
 
 type listCellsInput struct {
 	Page
-	State string   `query:"state" enum:"idle,running,live,paused" doc:"Only cells in this state."`
+	State string   `query:"state" enum:"idle,running,live,paused,removed" doc:"Only cells in this state. Removed ones are listed for this state only, while they can be brought back."`
 	Label []string `query:"label,explode" doc:"Only cells with this label, as KEY=VALUE (repeatable)."`
 }
 
@@ -187,11 +190,16 @@ type removeCellInput struct {
 	InCell
 	IfMatch
 	Force   bool   `query:"force" doc:"Also a cell with work that is undecided or not applied. Stop a live cell, and give up unfinished work."`
+	Now     bool   `query:"now" doc:"Do not keep its states: it cannot be brought back, and the next gc frees them."`
 	Applied string `query:"applied" doc:"The state that a directory elsewhere has: accepted work up to it is not lost."`
 }
 
 func (s *Server) removeCell(ctx context.Context, c *call, in *removeCellInput) (*empty, error) {
-	return &empty{}, c.engine.RemoveCells(ctx, api.RemoveRequest{Cells: []string{in.Cell}, Force: in.Force, Applied: in.Applied})
+	return &empty{}, c.engine.RemoveCells(ctx, api.RemoveRequest{Cells: []string{in.Cell}, Force: in.Force, Now: in.Now, Applied: in.Applied})
+}
+
+func undeleteCell(ctx context.Context, c *call, in *InCell) (*api.CellInfo, error) {
+	return c.engine.Undelete(ctx, in.Cell)
 }
 
 type forkCellInput struct {

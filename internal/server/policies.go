@@ -170,5 +170,5 @@ func (s *Server) collectGarbage(ctx context.Context, c *call, in *gcInput) (*api
 	if b.OutputOlderThan != "" && outputAge == 0 {
 		outputAge = -1 // all of it
 	}
-	return c.engine.GC(ctx, api.GCRequest{DryRun: b.DryRun, KeepLast: b.KeepLast, OlderThan: age, OutputOlderThan: outputAge})
+	return c.engine.GC(ctx, api.GCRequest{DryRun: b.DryRun, KeepLast: b.KeepLast, OlderThan: age, OutputOlderThan: outputAge, Removed: b.Removed})
 }

@@ -50,7 +50,7 @@ func (s *Server) quotaProblem(c *call, err error) error {
 		e.Hint = "send " + exceeded.Quota
 		return newProblem(c.id, http.StatusUnprocessableEntity, e)
 	case exceeded.Quota == token.QuotaDisk:
-		e.Hint = "remove cells or states; waiting does not help"
+		e.Hint = "remove cells, with now=true so that their states are not kept; waiting does not help"
 		return newProblem(c.id, http.StatusTooManyRequests, e)
 	case exceeded.TooMuch:
 		e.Hint = "ask for less; waiting does not help"

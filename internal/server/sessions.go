@@ -21,7 +21,7 @@ type sessionKeeper interface {
 	SourceDir(ctx context.Context, cell string) (string, error)
 	RemoveAll(ctx context.Context, cells []string, force bool) error
 	RemoveCells(ctx context.Context, r api.RemoveRequest) error
-	RemoveEnded(ctx context.Context, cells []string, force bool) error
+	Undelete(ctx context.Context, cell string) (*api.CellInfo, error)
 	CellRuns(ctx context.Context, cell string) ([]api.RunInfo, error)
 	Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error)
 	Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error)
@@ -316,5 +316,5 @@ func removeSession(ctx context.Context, c *call, in *removeSessionInput) (*empty
 	if err != nil {
 		return nil, err
 	}
-	return &empty{}, c.engine.RemoveEnded(ctx, []string{in.Session}, in.Force)
+	return &empty{}, c.engine.RemoveCells(ctx, api.RemoveRequest{Cells: []string{in.Session}, Stop: true, Force: in.Force})
 }

@@ -50,6 +50,8 @@ type Cell struct {
 	CreatedAt time.Time         `json:"created_at"`
 	// Paused is set while the cell is paused and no process of it exists.
 	Paused *Pause `json:"paused,omitempty"`
+	// RemovedAt is when the cell was removed, if its states are kept for a while then.
+	RemovedAt time.Time `json:"removed_at,omitzero"`
 }
 
 // Pause describes a cell that was paused on disk.
@@ -221,6 +223,13 @@ func (tx *Tx) Cells(removed bool) ([]Cell, error) {
 		query = "SELECT " + cellColumns + " FROM cells ORDER BY name IS NULL, name, id"
 	}
 	return all(tx, scanCell, query)
+}
+
+// RemovedCells lists the removed cells with a time of removal, by their last names, the
+// oldest first.
+func (tx *Tx) RemovedCells() ([]Cell, error) {
+	return all(tx, scanCell, "SELECT "+cellColumns+` FROM cells WHERE name IS NULL AND json_extract(doc,'$.removed_at') IS NOT NULL
+		ORDER BY json_extract(doc,'$.last_name'), json_extract(doc,'$.removed_at'), id`)
 }
 
 // CellsOf lists the cells that were made from one of these directories, by name. Forks do
