@@ -60,23 +60,32 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 // last applied state, without the changes that a refresh took from the source after
 // this state was made. Those changes are the source's.
 func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
-	line, err := tx.Lineage(state.ID)
-	if err != nil {
-		return store.Checkpoint{}, err
-	}
-	known := map[string]bool{}
-	for _, c := range line {
-		known[c.ID], known[c.Source] = true, true
-	}
 	base, err := tx.Checkpoint(s.cell.Applied)
-	for err == nil && base.Kind == kindSource && !known[base.ID] {
-		base, err = tx.Checkpoint(base.Parent)
+	if err == nil && base.Kind == kindSource {
+		base, err = knownSource(tx, base, state)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return base, api.Refusef(api.CodeStateLost, fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
 			"the state that was last applied from %s is lost, so the changes to write cannot be determined", s.cell.Name)
 	}
 	return base, err
+}
+
+// knownSource returns the newest of a state of the source and those before it that a
+// state builds on.
+func knownSource(tx *store.Tx, source, state store.Checkpoint) (store.Checkpoint, error) {
+	line, err := tx.Lineage(state.ID)
+	if err != nil {
+		return source, err
+	}
+	known := map[string]bool{}
+	for _, c := range line {
+		known[c.ID], known[c.Source] = true, true
+	}
+	for err == nil && source.Kind == kindSource && !known[source.ID] {
+		source, err = tx.Checkpoint(source.Parent)
+	}
+	return source, err
 }
 
 // kindSource is the kind of a state of the source that a refresh sealed.

@@ -132,9 +132,9 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 // skipped lists the undecided runs after a run that failed and changed nothing.
 func (s *session) skipped(chosen store.Run) (ids []string, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
-		runs, err := home.Contained(tx, s.cell, s.head.ID)
+		runs, err := home.UndecidedRuns(tx, s.cell, s.head.ID)
 		for _, r := range slices.Backward(runs) {
-			if r.Ord > chosen.Ord && r.Before == r.After && r.Failed() && home.UndecidedIn(s.cell, r) {
+			if r.Ord > chosen.Ord && r.Before == r.After && r.Failed() {
 				ids = append(ids, r.ID)
 			}
 		}

@@ -16,7 +16,7 @@ func (d *comparison) undecided(ctx context.Context) (found bool, err error) {
 	var line []store.Checkpoint
 	var list []home.Work
 	err = d.e.View(func(tx *store.Tx) error {
-		before, work, err := d.e.UndecidedWork(tx, d.cell)
+		before, work, err := d.e.UndecidedWork(tx, d.cell, d.cell.Head)
 		if err != nil || len(work) == 0 {
 			return err
 		}
@@ -109,7 +109,7 @@ func (d *comparison) show(work []home.Work, from int) {
 // states have.
 func (d *comparison) waiting(ctx context.Context) error {
 	err := d.e.View(func(tx *store.Tx) error {
-		before, work, err := d.e.UndecidedWork(tx, d.cell)
+		before, work, err := d.e.UndecidedWork(tx, d.cell, d.cell.Head)
 		if err != nil || len(work) == 0 {
 			return err
 		}

@@ -104,7 +104,7 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 		var missing error // perhaps because of the change
 		f.at, missing = e.FindCheckpoint(tx, f.from, req.Checkpoint)
 		if missing == nil {
-			missing = f.findPending(tx, accepted)
+			missing = e.findPending(tx, &f, accepted)
 		}
 		return cmp.Or(f.unchanged(tx), missing)
 	})
@@ -115,8 +115,8 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 }
 
 // findPending finds the undecided work of the state, or goes back to before it.
-func (f *forking) findPending(tx *store.Tx, accepted bool) error {
-	before, work, err := home.UndecidedWork(tx, f.from, f.at.ID)
+func (e *Engine) findPending(tx *store.Tx, f *forking, accepted bool) error {
+	before, work, err := e.UndecidedWork(tx, f.from, f.at.ID)
 	if err != nil {
 		return err
 	}

@@ -157,12 +157,12 @@ func (p *promotion) gather() error {
 
 // accepted refuses a state that the operator has not accepted.
 func (p *promotion) accepted(tx *store.Tx) error {
-	runs, err := home.Contained(tx, p.cell, p.cell.Head)
+	runs, err := home.UndecidedRuns(tx, p.cell, p.cell.Head)
 	if err != nil {
 		return err
 	}
 	for _, r := range runs {
-		if home.UndecidedIn(p.cell, r) && r.Before != r.After { // a run without changes does not matter
+		if r.Before != r.After { // a run without changes does not matter
 			return api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
 				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
 		}

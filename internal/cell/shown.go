@@ -31,21 +31,10 @@ type proposal struct {
 // propose returns the undecided work up to a state. It refuses a request that names what
 // was shown, if that is not all of it.
 func (s *session) propose(chosen, tip string, req api.AcceptRequest) (*proposal, error) {
-	p := &proposal{left: map[string]bool{}, inside: map[string]bool{}}
+	p := &proposal{left: map[string]bool{}}
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if p.before, p.work, err = home.UndecidedWork(tx, s.cell, tip); err != nil {
-			return err
-		}
-		runs, err := home.Contained(tx, s.cell, tip)
-		if err != nil {
-			return err
-		}
-		for _, r := range runs {
-			p.inside[r.ID] = true
-		}
-		line, err := tx.Lineage(tip)
-		for _, c := range line {
-			p.inside[c.ID] = true
+		if p.before, p.work, err = home.UndecidedWork(tx, s.cell, tip); err == nil {
+			p.inside, err = home.Inside(tx, s.cell, tip)
 		}
 		return err
 	})

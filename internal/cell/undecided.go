@@ -18,7 +18,7 @@ import (
 // the newest undecided one whose work the head contains. Runs that changed nothing
 // count only where no other is undecided, and failed ones last.
 func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
-	runs, err := home.Contained(tx, c, c.Head)
+	runs, err := home.UndecidedRuns(tx, c, c.Head)
 	if err != nil {
 		return store.Run{}, err
 	}
@@ -31,7 +31,6 @@ func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
 		}
 		return 2
 	}
-	runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !home.UndecidedIn(c, r) })
 	if len(runs) == 0 {
 		return store.Run{}, store.ErrNotFound
 	}
@@ -105,13 +104,13 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 // Captured states are accepted as well. chosen is the accepted run or captured
 // state, tip the accepted state, and head the state of the cell afterwards.
 func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
-	runs, err := home.Contained(tx, s.cell, tip.ID)
+	runs, err := home.UndecidedRuns(tx, s.cell, tip.ID)
 	if err != nil {
 		return nil, err
 	}
 	var also []string
 	for _, r := range slices.Backward(runs) {
-		if r.ID == chosen || !home.UndecidedIn(s.cell, r) {
+		if r.ID == chosen {
 			continue
 		}
 		result := accepted

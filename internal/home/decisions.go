@@ -17,15 +17,18 @@ const KindLive = "live"
 // DecisionIn returns the decision about a run that is valid in a cell. A fork
 // decides for itself about inherited work; a decision to accept in the run's own
 // cell is valid in the fork, too.
-func DecisionIn(c store.Cell, r store.Run) string {
-	if r.CellID == c.ID {
-		return r.Decision
+func DecisionIn(c store.Cell, r store.Run) string { return decisionIn(c, r.ID, r.CellID, r.Decision) }
+
+// decisionIn is DecisionIn of a run of a cell with a decision there.
+func decisionIn(c store.Cell, run, cell, decision string) string {
+	if cell == c.ID {
+		return decision
 	}
-	if own := c.Inherited[r.ID]; own != "" {
+	if own := c.Inherited[run]; own != "" {
 		return own
 	}
-	if KeepsWork(r.Decision) {
-		return r.Decision
+	if KeepsWork(decision) {
+		return decision
 	}
 	return string(receipt.Pending)
 }
@@ -94,37 +97,46 @@ func IsUndone(decision string) bool {
 // UnacceptedStates lists the captured states in the lineage of tip that a cell has
 // not accepted, the newest first.
 func UnacceptedStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
-	line, err := tx.Lineage(tip)
+	line, err := tx.Ancestors(tip)
 	if err != nil {
 		return nil, err
 	}
 	var found []store.Checkpoint
-	for _, state := range line {
-		waiting, err := Unaccepted(tx, c, state)
+	for _, a := range line {
+		waiting, err := unaccepted(tx, c, a.ID, a.Kind)
 		if err != nil {
 			return nil, err
 		}
-		if waiting {
-			found = append(found, state)
+		if !waiting {
+			continue
 		}
+		state, err := tx.Checkpoint(a.ID)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, state)
 	}
 	return found, nil
 }
 
 // IsCaptured reports whether a state was captured from a live cell, or has lost its
 // statement.
-func IsCaptured(state store.Checkpoint) bool {
-	return state.Kind == KindLive || state.Kind == evidence.UnclaimedState
-}
+func IsCaptured(state store.Checkpoint) bool { return isCaptured(state.Kind) }
+
+func isCaptured(kind string) bool { return kind == KindLive || kind == evidence.UnclaimedState }
 
 // Unaccepted reports whether a state was captured from a live cell, or has lost its
 // statement, and the cell has not accepted it. No run is known to have ended with
 // such a state, so no decision about a run covers it. A state that was applied
 // counts as accepted: earlier versions did not record it.
 func Unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	if !IsCaptured(state) || c.Inherited[state.ID] == string(receipt.Accepted) {
+	return unaccepted(tx, c, state.ID, state.Kind)
+}
+
+func unaccepted(tx *store.Tx, c store.Cell, state, kind string) (bool, error) {
+	if !isCaptured(kind) || c.Inherited[state] == string(receipt.Accepted) {
 		return false, nil
 	}
-	applied, err := InLineage(tx, state.ID, c.Applied)
+	applied, err := InLineage(tx, state, c.Applied)
 	return !applied, err
 }

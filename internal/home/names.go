@@ -227,16 +227,8 @@ func (h *Home) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool
 
 // InLineage reports whether id is tip or one of its ancestors.
 func InLineage(tx *store.Tx, id, tip string) (bool, error) {
-	line, err := tx.Lineage(tip)
-	if err != nil {
-		return false, err
-	}
-	for _, c := range line {
-		if c.ID == id {
-			return true, nil
-		}
-	}
-	return false, nil
+	line, err := tx.Ancestors(tip)
+	return slices.ContainsFunc(line, func(a store.Ancestor) bool { return a.ID == id }), err
 }
 
 // noRun returns the error about a cell without a run that has ended.

@@ -182,12 +182,10 @@ func (inv *Inventory) readStatus(name string) (*statusRecord, error) {
 // pendingRuns lists the undecided runs that a cell contains, inherited ones
 // included, the oldest first.
 func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
-	runs, err := home.Contained(tx, c, c.Head)
+	runs, err := home.UndecidedRuns(tx, c, c.Head)
 	ids := []string{}
 	for _, r := range slices.Backward(runs) {
-		if home.UndecidedIn(c, r) {
-			ids = append(ids, r.ID)
-		}
+		ids = append(ids, r.ID)
 	}
 	return ids, err
 }
@@ -196,8 +194,8 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 func (inv *Inventory) undecided(tx *store.Tx, c store.Cell, h store.History) (undecidedWork, error) {
 	at := memoStamp{history: h, head: c.Head, applied: c.Applied}
 	foreign, err := inv.kept.memos.foreign.get(c.ID, at, func() (bool, error) {
-		line, err := tx.Lineage(c.Head)
-		return slices.ContainsFunc(line, func(s store.Checkpoint) bool { return s.CellID != c.ID }), err
+		line, err := tx.Ancestors(c.Head)
+		return slices.ContainsFunc(line, func(a store.Ancestor) bool { return a.CellID != c.ID }), err
 	})
 	if err == nil && foreign {
 		var last store.Statement
@@ -222,9 +220,12 @@ func (inv *Inventory) undecided(tx *store.Tx, c store.Cell, h store.History) (un
 	})
 }
 
-// UndecidedWork is home.UndecidedWork of the present state of a cell. It is kept while the
-// cell does not change.
-func (inv *Inventory) UndecidedWork(tx *store.Tx, c store.Cell) (before store.Checkpoint, work []home.Work, err error) {
+// UndecidedWork is home.UndecidedWork. That of the present state of a cell is kept while
+// the cell does not change.
+func (inv *Inventory) UndecidedWork(tx *store.Tx, c store.Cell, tip string) (before store.Checkpoint, work []home.Work, err error) {
+	if tip != c.Head {
+		return home.UndecidedWork(tx, c, tip)
+	}
 	h, err := tx.History(c.ID)
 	if err != nil {
 		return before, nil, err

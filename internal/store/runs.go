@@ -164,6 +164,21 @@ func (tx *Tx) Runs(cellID string) ([]Run, error) {
 	return runs, err
 }
 
+// RunsDecided lists the finished runs of a cell with a decision, oldest first.
+func (tx *Tx) RunsDecided(cellID, decision string) ([]Run, error) {
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND decision=? AND state='done' ORDER BY ord", cellID, decision)
+}
+
+// RunEnds maps the finished runs of a cell to the states that they ended with.
+func (tx *Tx) RunEnds(cellID string) (map[string]string, error) {
+	ends := map[string]string{}
+	err := tx.query(func(r *sqlite.Stmt) error {
+		ends[r.ColumnText(0)] = r.ColumnText(1)
+		return nil
+	}, "SELECT id, after FROM runs WHERE cell_id=? AND state='done'", cellID)
+	return ends, err
+}
+
 // Runs have no index by their numbers: it would slow every run. Their rows are in the
 // same order.
 const (

@@ -23,10 +23,11 @@ type Tx struct {
 	conn     *sqlite.Conn
 	appended []int64 // numbers of the statements that it adds to the log
 
-	// lines and runs have the lineages and runs that it has read: a command asks for those
-	// of a cell several times. A change forgets them.
-	lines map[string][]Checkpoint
-	runs  map[string]Run
+	// What it has read of lineages and runs: a command asks for those of a cell several
+	// times. A change forgets them.
+	lines     map[string][]Checkpoint
+	ancestors map[string][]Ancestor
+	runs      map[string]Run
 }
 
 func (s *Store) transact(fn func(*Tx) error) (err error) {
@@ -85,7 +86,7 @@ func (s *Store) Note(fn func(*Tx) error) (err error) {
 }
 
 func (tx *Tx) exec(query string, args ...any) error {
-	tx.lines, tx.runs = nil, nil
+	tx.lines, tx.ancestors, tx.runs = nil, nil, nil
 	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args})
 }
 
