@@ -68,7 +68,7 @@ func (p *past) refusesToSign() {
 		"accept":     errorOf(p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})),
 		"fork":       errorOf(p.e.Fork(p.ctx, api.ForkRequest{Cell: "demo", Name: "f"})),
 		"init":       errorOf(p.e.Init(p.ctx, api.InitRequest{Name: "i", From: p.source})),
-		"rm":         p.e.Remove(p.ctx, "demo", false),
+		"rm":         p.e.Remove(p.ctx, "demo", true),
 		"rename":     p.e.Rename(p.ctx, "demo", "other"),
 		"key rotate": errorOf(p.e.KeyRotate(p.ctx)),
 		"key init":   errorOf(p.e.KeyInit(p.ctx)),

@@ -81,7 +81,7 @@ func (w *world) historySteps() []historyStep {
 			_, err := w.e.Update(w.ctx, api.UpdateRequest{Cell: "demo", Name: "other"})
 			return err
 		}},
-		{"removed", func() error { return w.e.Remove(w.ctx, "other", false) }},
+		{"removed", func() error { return w.e.Remove(w.ctx, "other", true) }},
 	}
 }
 
