@@ -30,7 +30,9 @@ of them.`,
 			s.started = true
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			return runSetup(ctx, s, thisHost(), o)
+			h := thisHost()
+			h.written = s.writtenDirs
+			return runSetup(ctx, s, h, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.user, "user", "", "the `USER` who needs subordinate ids and control groups (default: the caller, or sudo's)")

@@ -41,6 +41,8 @@ type host struct {
 	run        func(ctx context.Context, argv []string) error
 	// id is the number of a user, "" for one who does not exist.
 	id func(user string) string
+	// written returns the directories that cells may have written; nil is none.
+	written func() ([]string, error)
 }
 
 func thisHost() host {
@@ -106,6 +108,9 @@ func (h host) profileStep() (setupStep, bool, error) {
 	if err != nil || bytes.Equal(have, []byte(want)) {
 		return setupStep{}, false, err
 	}
+	if err := h.refuseWritten(); err != nil {
+		return setupStep{}, false, err
+	}
 	argv := []string{"apparmor_parser", "--replace", "--write-cache", profileFile}
 	return setupStep{
 		Name:     "AppArmor profile",
@@ -116,6 +121,27 @@ func (h host) profileStep() (setupStep, bool, error) {
 		Status:   "needed",
 		argv:     [][]string{argv},
 	}, true, nil
+}
+
+// refuseWritten refuses to give a right to a path where what a cell wrote may come to be.
+func (h host) refuseWritten() error {
+	if h.written == nil {
+		return nil
+	}
+	dirs, err := h.written()
+	if err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	for _, d := range dirs {
+		if real, err := fsx.RealPath(d); err == nil {
+			d = real
+		}
+		if fsx.Within(h.executable, d) {
+			return api.Refusef(api.CodeSetup, "install forkcell elsewhere, such as in /usr/local/bin, and run that one",
+				"setup: the profile would be for %s, which is below %s, the source of a cell", quote.Path(h.executable), quote.Path(d))
+		}
+	}
+	return nil
 }
 
 // profile returns an AppArmor profile that gives one program the right that the

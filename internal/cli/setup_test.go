@@ -78,6 +78,18 @@ func TestSetupUnknownCaller(t *testing.T) {
 	}
 }
 
+// TestSetupBelowSource: the profile names a path, and what a cell wrote may come to be there.
+func TestSetupBelowSource(t *testing.T) {
+	t.Parallel()
+	for dir, refused := range map[string]bool{"/usr/local": true, "/usr/local/bin/forkcell": true, "/usr/lo": false, "/srv": false} {
+		h, done := madeUp(true, "", map[string]string{restrictedFile: "1\n"})
+		h.written = func() ([]string, error) { return []string{dir}, nil }
+		if _, err := setup(t, h, setupOptions{}, false); (err != nil) != refused || refused == (len(*done) > 0) {
+			t.Errorf("a cell from %s: %v %v", dir, err, *done)
+		}
+	}
+}
+
 func TestSetupPrintsAndDoes(t *testing.T) {
 	t.Parallel()
 	files := func() map[string]string {
