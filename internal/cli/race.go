@@ -39,7 +39,7 @@ type raceOptions struct {
 func newRace(s *session) *cobra.Command {
 	var o raceOptions
 	cmd := &cobra.Command{
-		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE... | --choose ATTEMPT)",
+		Use:   "race CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE... | --choose ATTEMPT)",
 		Short: "Make several attempts in forks of a cell, and keep the best one",
 		Long: `Make several attempts in forks of a cell, and keep the best one.
 

@@ -84,7 +84,11 @@ type Store struct {
 // Open opens the home at path.
 func Open(path string, mode Mode) (*Store, error) {
 	if mode.creates() {
-		if err := os.MkdirAll(path, 0o700); err != nil {
+		err := os.MkdirAll(path, 0o700)
+		if errors.Is(err, fs.ErrNotExist) { // as in /proc; the hint to make one would lead here again
+			return nil, fmt.Errorf("the state directory cannot be made: %w", err)
+		}
+		if err != nil {
 			return nil, openError(path, err)
 		}
 	}

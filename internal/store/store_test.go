@@ -335,3 +335,15 @@ func TestSeqsOnDisk(t *testing.T) {
 		t.Errorf("%v, %v, %v", committed, tail, err)
 	}
 }
+
+// TestNoPlaceForHome: where no home can be made, the error is not that there is none.
+func TestNoPlaceForHome(t *testing.T) {
+	t.Parallel()
+	s, err := Open("/proc/none/home", Create)
+	if err == nil {
+		_ = s.Close()
+	}
+	if err == nil || errors.Is(err, ErrNoHome) {
+		t.Error(err)
+	}
+}
