@@ -14,7 +14,6 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/mount"
-	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -110,12 +109,12 @@ func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, e
 		if a.inWorkspace(dir) {
 			continue // already writable
 		}
-		if !fsx.IsDir(dir) && p.Landlock == policy.BestEffort {
+		if !fsx.IsDir(dir) && a.spec.Guard.LandlockBestEffort {
 			a.notes = append(a.notes, fmt.Sprintf("%s is not shown: it is not a directory here", quote.Path(dir)))
 			continue
 		}
 		if !fsx.IsDir(dir) {
-			return nil, api.Refusef(api.CodePolicyPath, "take it out of read_write, or set landlock.compatibility to best_effort",
+			return nil, api.Refusef(api.CodePolicyPath, "take it out of read_write, or "+bestEffortHint,
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
 		if dir == "/etc" && !workspace.Backend(backend).Overlays() {

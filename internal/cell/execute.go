@@ -151,7 +151,7 @@ func runnerError(err error) error {
 	if start.Cause == driver.CauseLandlock {
 		return &api.Error{
 			Kind: api.Refused, Code: api.CodeUnenforced, Message: "landlock cannot be enforced here: " + start.Err.Error(),
-			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
+			Hint: "use Linux 6.2 or newer with Landlock switched on, or give --allow-degraded", Err: err,
 		}
 	}
 	return &api.Error{

@@ -240,7 +240,7 @@ func TestDegradedIsRecorded(t *testing.T) {
 	}{
 		{"a call taken out of the deny set", "process: { allow_syscalls: [unshare] }\n", "unshare", nil}, // sh grants it
 		{"a disk limit", "limits: { disk: 1GiB }\n", "limit disk", []func(*api.RunRequest){allow}},
-		{"a path that is missing", "filesystem_policy: { read_only: [/usr, /no/such] }\nlandlock: { compatibility: best_effort }\n", "/no/such", nil},
+		{"a path that is missing", "filesystem_policy: { read_only: [/usr, /no/such] }\nlandlock: { compatibility: best_effort }\n", "/no/such", []func(*api.RunRequest){allow}},
 	} {
 		res, _ := w.sh("demo", "true", append(c.change, under(c.policy))...)
 		if len(res.Degraded) != 1 || !strings.Contains(res.Degraded[0], c.says) {
@@ -256,8 +256,10 @@ func TestDegradedIsRecorded(t *testing.T) {
 	for text, says := range map[string]string{
 		"limits: { disk: 1GiB }\n":                             "limit disk",
 		"filesystem_policy: { read_only: [/usr, /no/such] }\n": "/no/such",
-		"process: { run_as_user: nobody }\n":                   "nobody",
-		"process: { allow_syscalls: [unshare, bpf] }\n":        "not granted: the system call bpf, the system call unshare",
+		"filesystem_policy: { read_only: [/usr, /no/such] }\nlandlock: { compatibility: best_effort }\n": "/no/such",
+		"filesystem_policy: { read_write: [/no/such] }\nlandlock: { compatibility: best_effort }\n":      "/no/such",
+		"process: { run_as_user: nobody }\n":            "nobody",
+		"process: { allow_syscalls: [unshare, bpf] }\n": "not granted: the system call bpf, the system call unshare",
 		"credentials: { a: { endpoints: [{ host: h.example.org, port: 443 }], expose_as: A, replace_in_headers: [Authorization] } }\n": "--credential a=SOURCE",
 	} {
 		_, _, err := w.try("demo", "touch ran", under(text))

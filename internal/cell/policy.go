@@ -126,11 +126,20 @@ func openToOthers(listed, real string) error {
 		"the policy lists %s, which its owner keeps from others, and so from every cell of root", quote.Path(listed))
 }
 
+// bestEffort reports whether a policy asks for best effort, and the operator grants it:
+// with --allow-degraded, or by the ceiling of the caller.
+func (e *Engine) bestEffort(p *policy.Policy, req runRequest) bool {
+	return p.Landlock == policy.BestEffort && (req.AllowDegraded || e.Caller.CeilingGrants())
+}
+
+// bestEffortHint is the way to run without a path that is missing.
+const bestEffortHint = "set landlock.compatibility to best_effort and give --allow-degraded"
+
 // govern adds a policy to a specification. Missing paths are left out, with a note,
-// only if the policy asks for best effort.
+// only if the policy asks for best effort, and the operator grants it.
 func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error) {
 	spec, p := &a.spec, a.policy
-	bestEffort := p.Landlock == policy.BestEffort
+	bestEffort := e.bestEffort(p, req)
 	if p.Filesystem.Given {
 		spec.System.Own = true
 		for _, path := range p.Filesystem.ReadOnly {
@@ -142,7 +151,7 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 				notes = append(notes, fmt.Sprintf("%s is not shown: %v", quote.Path(path), err))
 				continue
 			} else if err != nil {
-				return nil, api.Refusef(api.CodePolicyPath, "take it out of read_only, or set landlock.compatibility to best_effort",
+				return nil, api.Refusef(api.CodePolicyPath, "take it out of read_only, or "+bestEffortHint,
 					"the policy lists %s: %v", quote.Path(path), err)
 			}
 			if err := e.mayList(path); err != nil && !fsx.IsLink(path) { // a link is shown as a link
