@@ -31,7 +31,7 @@ of them.`,
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
 			h := thisHost()
-			h.written = s.writtenDirs
+			h.written = s.writtenInHome
 			return runSetup(ctx, s, h, o)
 		},
 	}
