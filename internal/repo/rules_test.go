@@ -50,7 +50,7 @@ func layers() [][]string {
 		{"internal/rights", "internal/hosttool"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent", "internal/terminal/terminaltest"},
-		{"internal/answer", "internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/golden", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "internal/terminal", "docs"},
+		{"internal/answer", "internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gosum", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/firstprogram", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/golden", "internal/highlight", "internal/sshkey", "internal/sse", "internal/score", "internal/hint", "internal/terminal", "docs"},
 	}
 }
 

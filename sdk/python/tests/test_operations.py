@@ -122,7 +122,9 @@ def change(fc: Forkcell, cell: Cell) -> None:
     upload = fc.upload(cell.export())
     copy = fc.cells.create({"upload": upload.upload}, name="every-copy")
     assert copy.created and copy.created.root == cell.status().root
-    copy.remove()
+    copy.remove(applied=copy.status().head)
+    assert copy.undelete().name == "every-copy"
+    copy.remove(force=True, now=True)
 
 
 def operate(fc: Forkcell) -> None:

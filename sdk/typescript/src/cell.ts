@@ -82,10 +82,23 @@ export class Cell {
     return info;
   }
 
-  /** Removes the cell. `force` stops a live cell, and gives up unfinished work. */
-  async remove(options: Omit<ChangeOptions, "idempotencyKey"> & { force?: boolean } = {}): Promise<void> {
-    const path = this.#path(options.force ? "?force=true" : "");
+  /**
+   * Removes the cell. One with work that is undecided or not applied takes `force`, which
+   * also stops a live cell, and gives up unfinished work. `undelete` brings the cell back
+   * for seven days, unless `now` is given. `applied` is a state that a directory of the
+   * caller has: accepted work up to it is not lost.
+   */
+  async remove(
+    options: Omit<ChangeOptions, "idempotencyKey"> & { force?: boolean; now?: boolean; applied?: string } = {},
+  ): Promise<void> {
+    const flag = (on?: boolean) => (on ? "true" : undefined);
+    const path = withQuery(this.#path(), { force: flag(options.force), now: flag(options.now), applied: options.applied });
     await this.#transport.document(change("DELETE", path, undefined, options));
+  }
+
+  /** Brings back the cell, which was removed, as it was. */
+  undelete(options: ChangeOptions = {}): Promise<t.CellInfo> {
+    return this.#move("/undelete", {}, options);
   }
 
   /** Makes cells with the state of this one. */

@@ -886,6 +886,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cells/{cell}/undelete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring back a removed cell */
+        post: operations["undeleteCell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/undo": {
         parameters: {
             query?: never;
@@ -1582,6 +1599,8 @@ export interface components {
             decision: string;
             decision_before?: string;
             decision_id: string;
+            elsewhere?: components["schemas"]["AreaChange"][];
+            elsewhere_left?: components["schemas"]["AreaChange"][];
             root: string;
             run_id: string;
             skipped?: string[];
@@ -1718,10 +1737,16 @@ export interface components {
             dropped: components["schemas"]["PathNote"][];
             dry_run: boolean;
             kept: components["schemas"]["PathNote"][];
+            left_behind?: components["schemas"]["PathNote"][];
             set_aside?: components["schemas"]["PathNote"][];
             to: string;
             untracked?: components["schemas"]["PathNote"][];
             written: components["schemas"]["ChangeJSON"][];
+        };
+        AreaChange: {
+            area: string;
+            /** Format: int64 */
+            files: number;
         };
         BoundHash: {
             sha256: string;
@@ -1810,6 +1835,7 @@ export interface components {
             cell: string;
             /** Format: int64 */
             own_bytes: number;
+            removed?: boolean;
             /** Format: int64 */
             shared_bytes: number;
             /** Format: int64 */
@@ -2076,6 +2102,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_addresses?: string[];
+            /** @description System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_syscalls?: string[];
             /** @description Do not execute the agent yet: the first WebSocket at .../agent does, with its streams. Without one the session ends after two minutes. */
             hold?: boolean;
             /** @description Memory limit, swap included, such as 512MiB. */
@@ -2149,12 +2179,14 @@ export interface components {
         DeniedNetwork: {
             /** Format: int64 */
             attempts: number;
+            offline?: boolean;
             to: string[];
         };
         DiffResult: {
             cell: string;
             changes: components["schemas"]["ChangeJSON"][];
             earlier?: components["schemas"]["EarlierWork"][];
+            elsewhere?: components["schemas"]["AreaChange"][];
             from: string;
             notes: string[];
             runs?: string[];
@@ -2180,6 +2212,7 @@ export interface components {
             checkpoint_after: string;
             checkpoint_before: string;
             command?: string[];
+            executed?: components["schemas"]["Executed"];
             id: string;
         };
         Empty: Record<string, never>;
@@ -2245,6 +2278,11 @@ export interface components {
             tty?: boolean;
             /** @description Where the command starts. */
             workdir?: string;
+        };
+        Executed: {
+            commands: string[];
+            /** Format: int64 */
+            count: number;
         };
         ExplainBody: {
             /** @description With host: by the executable at this path. */
@@ -2363,6 +2401,8 @@ export interface components {
             older_than?: string;
             /** @description Free stored output of runs that ended longer ago than this; 720h (30 days) without it. */
             output_older_than?: string;
+            /** @description Free removed cells at once; they can be brought back for 7 days otherwise. */
+            removed?: boolean;
         };
         GCResult: {
             /** Format: int64 */
@@ -2539,6 +2579,8 @@ export interface components {
         };
         LogEntry: {
             actor?: string;
+            agent?: string;
+            agent_version?: string;
             /** Format: int64 */
             changed_files?: number;
             checkpoint_id?: string;
@@ -2549,6 +2591,7 @@ export interface components {
             details?: {
                 [key: string]: string;
             };
+            executed?: components["schemas"]["Executed"];
             /** Format: int64 */
             exit_code?: number;
             id: string;
@@ -2573,6 +2616,7 @@ export interface components {
             checkpoint_id: string;
             decision: string;
             decision_id: string;
+            elsewhere?: components["schemas"]["AreaChange"][];
             left_checkpoint_id: string;
             notes: string[];
             root: string;
@@ -2782,6 +2826,7 @@ export interface components {
             changed_files: number;
             /** Format: int64 */
             duration_us: number;
+            elsewhere?: components["schemas"]["AreaChange"][];
             /** Format: int64 */
             exit_code: number;
             /** Format: int64 */
@@ -2860,6 +2905,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_addresses?: string[];
+            /** @description System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_syscalls?: string[];
             /**
              * Format: int64
              * @description How many attempts run at once; by default one for each processor.
@@ -3036,6 +3085,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_addresses?: string[];
+            /** @description System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_syscalls?: string[];
             /** @description Do not execute the agent yet, as for a new session. */
             hold?: boolean;
             /** @description Memory limit, swap included, such as 512MiB. */
@@ -3096,6 +3149,7 @@ export interface components {
             decision: string;
             degraded: string[];
             denied: components["schemas"]["DeniedNetwork"];
+            elsewhere?: components["schemas"]["AreaChange"][];
             error?: string;
             events: {
                 [key: string]: number;
@@ -3154,6 +3208,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_addresses?: string[];
+            /** @description System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_syscalls?: string[];
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
             /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
@@ -3189,6 +3247,7 @@ export interface components {
             checkpoint_before: string;
             command: string[];
             decision?: string;
+            executed?: components["schemas"]["Executed"];
             /** Format: int64 */
             exit_code?: number;
             /** Format: date-time */
@@ -3233,6 +3292,7 @@ export interface components {
             decision: string;
             degraded: string[];
             denied: components["schemas"]["DeniedNetwork"];
+            elsewhere?: components["schemas"]["AreaChange"][];
             error?: string;
             events: {
                 [key: string]: number;
@@ -3385,6 +3445,10 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_addresses?: string[];
+            /** @description System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself. */
+            grant_syscalls?: string[];
             /** @description Memory limit, swap included, such as 512MiB. */
             memory?: string;
             /** @description How much of each stream is stored, such as 1MiB; 64MiB without it, and more is only for the operator. A policy can lower it. */
@@ -4633,8 +4697,8 @@ export interface operations {
                 limit?: number;
                 /** @description The cursor of the page before. */
                 cursor?: string;
-                /** @description Only cells in this state. */
-                state?: "idle" | "running" | "live" | "paused";
+                /** @description Only cells in this state. Removed ones are listed for this state only, while they can be brought back. */
+                state?: "idle" | "running" | "live" | "paused" | "removed";
                 /** @description Only cells with this label, as KEY=VALUE (repeatable). */
                 label?: string[];
             };
@@ -5023,8 +5087,12 @@ export interface operations {
     removeCell: {
         parameters: {
             query?: {
-                /** @description Stop a live cell, and give up unfinished work. */
+                /** @description Also a cell with work that is undecided or not applied. Stop a live cell, and give up unfinished work. */
                 force?: boolean;
+                /** @description Do not keep its states: it cannot be brought back, and the next gc frees them. */
+                now?: boolean;
+                /** @description The state that a directory elsewhere has: accepted work up to it is not lost. */
+                applied?: string;
             };
             header?: {
                 /** @description The ETag that the cell must have. */
@@ -13358,6 +13426,164 @@ export interface operations {
             };
         };
     };
+    undeleteCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CellInfo"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     undo: {
         parameters: {
             query?: never;
@@ -17011,7 +17237,7 @@ export interface operations {
     removeSession: {
         parameters: {
             query?: {
-                /** @description Also if its work was not decided. */
+                /** @description Also if its work was not decided or not applied. */
                 force?: boolean;
             };
             header?: {

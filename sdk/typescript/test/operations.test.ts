@@ -162,7 +162,9 @@ async function change(cell: Cell): Promise<void> {
   const { upload } = await fc.upload(cell.export());
   const copy = await fc.cells.create({ source: { upload }, name: "every-copy" });
   assert.equal(copy.created?.root, (await cell.status()).root);
-  await copy.remove();
+  await copy.remove({ force: true });
+  assert.equal((await copy.undelete()).name, "every-copy");
+  await copy.remove({ force: true, now: true });
 }
 
 /** Uses what is about the daemon. */

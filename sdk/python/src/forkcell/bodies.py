@@ -249,6 +249,10 @@ class GCBody(TypedDict):
     """
     Free stored output of runs that ended longer ago than this; 720h (30 days) without it.
     """
+    removed: NotRequired[bool]
+    """
+    Free removed cells at once; they can be brought back for 7 days otherwise.
+    """
 
 
 class ListFilesBody(TypedDict):
@@ -405,6 +409,14 @@ class RaceBody(TypedDict):
     env: NotRequired[dict[str, str]]
     """
     Variables of the command.
+    """
+    grant_addresses: NotRequired[list[str]]
+    """
+    Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
+    grant_syscalls: NotRequired[list[str]]
+    """
+    System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself.
     """
     jobs: NotRequired[int]
     """
@@ -580,6 +592,14 @@ class RewindBody(TypedDict):
     """
     Variables of the command.
     """
+    grant_addresses: NotRequired[list[str]]
+    """
+    Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
+    grant_syscalls: NotRequired[list[str]]
+    """
+    System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
     hold: NotRequired[bool]
     """
     Do not execute the agent yet, as for a new session.
@@ -670,6 +690,14 @@ class RunBody(TypedDict):
     env: NotRequired[dict[str, str]]
     """
     Variables of the command.
+    """
+    grant_addresses: NotRequired[list[str]]
+    """
+    Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
+    grant_syscalls: NotRequired[list[str]]
+    """
+    System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself.
     """
     memory: NotRequired[str]
     """
@@ -915,6 +943,14 @@ class CreateSession(TypedDict):
     """
     Variables of the command.
     """
+    grant_addresses: NotRequired[list[str]]
+    """
+    Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
+    grant_syscalls: NotRequired[list[str]]
+    """
+    System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
     hold: NotRequired[bool]
     """
     Do not execute the agent yet: the first WebSocket at .../agent does, with its streams. Without one the session ends after two minutes.
@@ -1016,6 +1052,14 @@ class StartBody(TypedDict):
     env: NotRequired[dict[str, str]]
     """
     Variables of the command.
+    """
+    grant_addresses: NotRequired[list[str]]
+    """
+    Ranges of addresses that are not public, and that the policy may list. Only for the operator, or within the policy of the token, which grants them by itself.
+    """
+    grant_syscalls: NotRequired[list[str]]
+    """
+    System calls that the policy may allow although cells are denied them. Only for the operator, or within the policy of the token, which grants them by itself.
     """
     memory: NotRequired[str]
     """

@@ -103,6 +103,12 @@ class AgentState:
 
 
 @dataclass(kw_only=True)
+class AreaChange:
+    area: str
+    files: int
+
+
+@dataclass(kw_only=True)
 class BoundHash:
     sha256: str
     status: str
@@ -150,6 +156,7 @@ class CellDisk:
     own_bytes: int
     shared_bytes: int
     total_bytes: int
+    removed: bool | None = None
 
 
 @dataclass(kw_only=True)
@@ -330,6 +337,7 @@ class CredentialValue:
 class DeniedNetwork:
     attempts: int
     to: list[str]
+    offline: bool | None = None
 
 
 @dataclass(kw_only=True)
@@ -342,15 +350,6 @@ class DiskResult:
 @dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
-
-
-@dataclass(kw_only=True)
-class EarlierWork:
-    changed_files: int
-    checkpoint_after: str
-    checkpoint_before: str
-    id: str
-    command: list[str] | None = None
 
 
 @dataclass(kw_only=True)
@@ -411,6 +410,12 @@ class ExecAnswer:
     """
     The same in base64, if it is not UTF-8.
     """
+
+
+@dataclass(kw_only=True)
+class Executed:
+    commands: list[str]
+    count: int
 
 
 @dataclass(kw_only=True)
@@ -594,11 +599,14 @@ class LogEntry:
     kind: str
     seq: int
     actor: str | None = None
+    agent: str | None = None
+    agent_version: str | None = None
     changed_files: int | None = None
     checkpoint_id: str | None = None
     command: list[str] | None = None
     decision: str | None = None
     details: dict[str, str] | None = None
+    executed: Executed | None = None
     exit_code: int | None = None
     name: str | None = None
     outcome: str | None = None
@@ -618,6 +626,7 @@ class MoveResult:
     notes: list[str]
     root: str
     run_id: str
+    elsewhere: list[AreaChange] | None = None
 
 
 @dataclass(kw_only=True)
@@ -761,6 +770,7 @@ class RaceAttempt:
     receipt_id: str
     run_id: str
     score: float | None
+    elsewhere: list[AreaChange] | None = None
     judge_receipt_id: str | None = None
 
 
@@ -1100,6 +1110,7 @@ class ApplyResult:
     kept: list[PathNote]
     to: str
     written: list[ChangeJSON]
+    left_behind: list[PathNote] | None = None
     set_aside: list[PathNote] | None = None
     untracked: list[PathNote] | None = None
 
@@ -1134,16 +1145,13 @@ class DecisionInfo:
 
 
 @dataclass(kw_only=True)
-class DiffResult:
-    cell: str
-    changes: list[ChangeJSON]
-    from_: str
-    notes: list[str]
-    to: str
-    earlier: list[EarlierWork] | None = None
-    runs: list[str] | None = None
-    set_aside: list[ChangeJSON] | None = None
-    unapplied: int | None = None
+class EarlierWork:
+    changed_files: int
+    checkpoint_after: str
+    checkpoint_before: str
+    id: str
+    command: list[str] | None = None
+    executed: Executed | None = None
 
 
 @dataclass(kw_only=True)
@@ -1339,6 +1347,7 @@ class RunAnswer:
     Whether a stream was cut.
     """
     cache: CacheUse | None = None
+    elsewhere: list[AreaChange] | None = None
     error: str | None = None
     stderr_base64: str | None = None
     """
@@ -1374,6 +1383,7 @@ class RunResult:
     split_links: list[str]
     timings: RunTimings
     cache: CacheUse | None = None
+    elsewhere: list[AreaChange] | None = None
     error: str | None = None
     unanswered: UnansweredNetwork | None = None
 
@@ -1492,8 +1502,24 @@ class AcceptResult:
     run_id: str
     applied: ApplyResult | None = None
     decision_before: str | None = None
+    elsewhere: list[AreaChange] | None = None
+    elsewhere_left: list[AreaChange] | None = None
     skipped: list[str] | None = None
     whole: list[PathNote] | None = None
+
+
+@dataclass(kw_only=True)
+class DiffResult:
+    cell: str
+    changes: list[ChangeJSON]
+    from_: str
+    notes: list[str]
+    to: str
+    earlier: list[EarlierWork] | None = None
+    elsewhere: list[AreaChange] | None = None
+    runs: list[str] | None = None
+    set_aside: list[ChangeJSON] | None = None
+    unapplied: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -1520,6 +1546,7 @@ class RunInfo:
     changed_files: int | None = None
     checkpoint_after: str | None = None
     decision: str | None = None
+    executed: Executed | None = None
     exit_code: int | None = None
     finished_at: str | None = None
     outcome: str | None = None

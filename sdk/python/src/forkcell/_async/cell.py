@@ -96,10 +96,22 @@ class AsyncCell:
         self.name, self.files = info.name, AsyncFiles(self._transport, info.name)
         return info
 
-    async def remove(self, *, force: bool = False, if_match: int | None = None) -> None:
-        """Remove the cell. force stops a live cell, and gives up unfinished work."""
-        call = Call("DELETE", self._path(), query={"force": "true"} if force else {})
+    async def remove(
+        self, *, force: bool = False, now: bool = False, applied: str | None = None, if_match: int | None = None
+    ) -> None:
+        """Remove the cell. One with work that is undecided or not applied takes force.
+
+        force also stops a live cell, and gives up unfinished work. undelete brings the cell
+        back for seven days, unless now is given. applied is a state that a directory of the
+        caller has: accepted work up to it is not lost.
+        """
+        given = {"force": "true" if force else None, "now": "true" if now else None, "applied": applied}
+        call = Call("DELETE", self._path(), query={name: value for name, value in given.items() if value})
         await self._transport.document(conditional(call, if_match))
+
+    async def undelete(self) -> models.CellInfo:
+        """Bring back the cell, which was removed, as it was."""
+        return await self._move("/undelete", {}, models.CellInfo)
 
     async def fork(self, *, if_match: int | None = None, **options: Unpack[bodies.ForkBody]) -> list[AsyncCell]:
         """Make cells with the state of this one."""
