@@ -13,7 +13,7 @@ import (
 
 // methodOf is the method of an operation, if its name is not that of the operation.
 var methodOf = map[string]string{
-	"createCheckpoint": "Cell.checkpoint", "forkCell": "Cell.fork", "removeCell": "Cell.remove", "updateCell": "Cell.update", "verifyCell": "Cell.verify",
+	"createCheckpoint": "Cell.checkpoint", "forkCell": "Cell.fork", "removeCell": "Cell.remove", "updateCell": "Cell.update", "undeleteCell": "Cell.undelete", "verifyCell": "Cell.verify",
 	"acceptSession": "Session.accept", "publishSession": "Session.publish", "removeSession": "Session.remove", "rewindSession": "Session.rewind", "stopSession": "Session.stop",
 	"execSocket": "Cell.open_exec", "setPolicy": "Cell.set_policy",
 	"listCells": "Cells.list", "listSessions": "Sessions.list", "listDecisions": "Decisions.list", "listReceipts": "Receipts.list",
