@@ -128,6 +128,8 @@ type CopyResult struct {
 	Links int64    `json:"links"`
 	Bytes int64    `json:"bytes"`
 	Notes []string `json:"notes"`
+	// LeftBehind are files as those of ApplyResult, below the name of the copy.
+	LeftBehind []PathNote `json:"left_behind,omitempty"`
 }
 
 // The states of a cell.

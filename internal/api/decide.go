@@ -271,6 +271,8 @@ type ExportResult struct {
 	Bytes        int64    `json:"bytes"`
 	Deleted      []string `json:"deleted"`
 	Notes        []string `json:"notes"`
+	// LeftBehind are files as those of ApplyResult. An archive has them.
+	LeftBehind []PathNote `json:"left_behind,omitempty"`
 }
 
 // UndoRequest takes the last apply back.

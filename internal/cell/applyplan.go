@@ -211,7 +211,7 @@ func (a *application) leftBehind() (map[string]bool, error) {
 		if stays {
 			behind[ch.Path] = true
 			if a.pick.Match(ch.Path, home.IsDirChange(ch)) {
-				a.result.LeftBehind = append(a.result.LeftBehind, home.PathNote(ch.Path, "of no use outside of the cell"))
+				a.result.LeftBehind = append(a.result.LeftBehind, home.LeftBehind(ch.Path))
 			}
 		}
 	}

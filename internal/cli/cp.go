@@ -28,7 +28,8 @@ Permission bits and modification times are kept. Owners, set-user-id bits and
 extended attributes are not. FIFOs, sockets and devices are left out.
 
 A copy out of a cell with control files, such as .git/config or .envrc, is refused
-(exit 4), and names them, unless you allow them.`,
+(exit 4), and names them, unless you allow them. Files of git directories that are
+of no use outside of the cell are left behind and named.`,
 		Example: `  forkcell cp demo:build/report.html .
   forkcell cp ./fixtures demo:tests/
   forkcell cp demo:. copy --allow-control '.git/' --allow-control .envrc`,
@@ -80,5 +81,6 @@ func runCopy(ctx context.Context, s *session, req api.CopyRequest, do func(conte
 	}
 	return s.emit(res, func(p *page) {
 		p.printf("copied %s to %s: %s, %s\n", quote.Path(res.From), quote.Path(res.To), count(res.Files, "file", "files"), size(res.Bytes))
+		printPathNotes(p, "left behind", res.LeftBehind)
 	})
 }

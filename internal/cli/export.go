@@ -31,7 +31,8 @@ can be imported again with init --from.
 
 An archive has everything. In a directory the files are your own: owners, ACLs,
 setuid and setgid bits and security.* attributes are dropped and named. Control files
-that the cell changed are left out and named, unless you allow them.
+that the cell changed are left out and named, unless you allow them. Files of git
+directories that are of no use outside of the cell are left behind and named.
 
 Neither has the memory that a checkpoint may have, unless you ask for it.`,
 		Example: `  forkcell export demo -o demo.tar.zst
@@ -86,5 +87,6 @@ func runExport(ctx context.Context, s *session, e exporter, req api.ExportReques
 			}
 		}
 		printNotes(p, res.Notes)
+		printPathNotes(p, "left behind", res.LeftBehind)
 	})
 }

@@ -23,6 +23,10 @@ func PathNote(path, text string) api.PathNote {
 	return api.PathNote{Path: path, PathBase64: quote.Base64(path), Note: text}
 }
 
+// LeftBehind returns the note about a file of a git directory that is not written to the
+// host. See outgoing.Behind.
+func LeftBehind(path string) api.PathNote { return PathNote(path, "of no use outside of the cell") }
+
 // LeftOut lists the paths that a cell leaves out, with the rule for each.
 func LeftOut(c store.Cell) []api.LeftOut {
 	out := []api.LeftOut{}

@@ -52,13 +52,14 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 	}
 	defer resp.Body.Close()
 	body := io.LimitReader(resp.Body, maxArchive)
-	t, lost, err := transfer.ReceiveCopy(ctx, body, r, to)
+	t, err := transfer.ReceiveCopy(ctx, body, r, to)
 	if err != nil {
 		return nil, err
 	}
 	notes, err := notesAfter(resp, body)
 	return &api.CopyResult{
-		Cell: r.Cell, From: r.Cell + ":" + quote.UTF8(r.Path), To: quote.UTF8(r.Host), Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes, Notes: append(notes, lost...),
+		Cell: r.Cell, From: r.Cell + ":" + quote.UTF8(r.Path), To: quote.UTF8(r.Host), Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes,
+		Notes: append(notes, t.Notes...), LeftBehind: t.LeftBehind,
 	}, err
 }
 

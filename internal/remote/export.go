@@ -136,6 +136,7 @@ func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, 
 		return err
 	}
 	res.Files, res.Bytes, res.Notes = written.Files, written.Bytes, append(res.Notes, written.Notes...)
+	res.LeftBehind = written.LeftBehind
 	return nil
 }
 

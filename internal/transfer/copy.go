@@ -35,6 +35,20 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 	return r
 }
 
+// Received says what of a copy stream was written.
+type Received struct {
+	carry.Totals
+	// Notes has a sentence for each attribute that was dropped.
+	Notes      []string
+	LeftBehind []api.PathNote
+}
+
+func copiedOut(req api.CopyRequest, t Received) *api.CopyResult {
+	r := copyResult(req, false, t.Totals, t.Notes)
+	r.LeftBehind = t.LeftBehind
+	return r
+}
+
 // CopyOut copies from a cell to the host: the present files of a live cell, or the
 // head of any other.
 func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
@@ -90,42 +104,47 @@ func (e *Exchange) outside(to string) error {
 
 // copyLive receives the files that the program in the cell sends.
 func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, to *CopyTarget) (*api.CopyResult, error) {
-	var totals carry.Totals
-	var lost []string
+	var t Received
 	warnings, err := client.CopyOut(ctx, req.Path, home.CellHome, func(r io.Reader) (err error) {
-		totals, lost, err = ReceiveCopy(ctx, r, req, to)
+		t, err = ReceiveCopy(ctx, r, req, to)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return copyResult(req, false, totals, append(warnings, lost...)), nil
+	t.Notes = append(warnings, t.Notes...)
+	return copiedOut(req, t), nil
 }
 
-// ReceiveCopy writes the copy stream of a cell to its target. It returns a
-// sentence for each attribute that was dropped.
-func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget) (carry.Totals, []string, error) {
+// ReceiveCopy writes the copy stream of a cell to its target.
+func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget) (Received, error) {
 	lost := newHostExport(false)
 	lost.most = maxHeld // the stream may have any number
-	totals, err := receiveCopy(ctx, r, req, to, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
-	return totals, lost.notes(), err
+	t, err := receiveCopy(ctx, r, req, to, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+	t.Notes = append(t.Notes, lost.notes()...)
+	return t, err
 }
 
 // receiveCopy receives a copy. A copy with control files is refused, and names them.
-func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget, received func(carry.Entry)) (carry.Totals, error) {
+func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *CopyTarget, received func(carry.Entry)) (Received, error) {
 	gate, err := home.Gate(to.dir.Path(), req.AllowControl)
 	if err != nil {
-		return carry.Totals{}, err
+		return Received{}, err
 	}
 	s := &copyScreen{ctx: ctx, gate: gate, to: to, path: req.Path, received: received}
 	totals, err := carry.Receive(ctx, r, to.dir, to.name, carry.Screen{Entry: s.entry, Whole: s.whole})
 	if refused, ok := errors.AsType[*api.Error](err); ok {
-		return totals, refused
+		return Received{}, refused
 	}
 	if err != nil {
-		return totals, copyError(req.Host, err)
+		return Received{}, copyError(req.Host, err)
 	}
-	return totals, nil
+	t := Received{Totals: totals, LeftBehind: s.behind}
+	t.Files, t.Links, t.Bytes = t.Files-s.removed.Files, t.Links-s.removed.Links, t.Bytes-s.removed.Bytes
+	if s.moreBehind > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("left behind: %d more", s.moreBehind))
+	}
+	return t, nil
 }
 
 // copyScreen holds back the control files of a copy.
@@ -139,10 +158,15 @@ type copyScreen struct {
 	held     []api.Obstacle
 	more     int
 	err      error
+	// behind are the files that are left behind, removed those of them that were written
+	// at first.
+	behind     []api.PathNote
+	moreBehind int
+	removed    carry.Totals
 }
 
 // maxHeld bounds how many control files a refusal names, and how many entries are named that
-// lose an attribute: the stream may have any number.
+// lose an attribute or are left behind: the stream may have any number.
 const maxHeld = 10_000
 
 func (s *copyScreen) entry(e carry.Entry) bool {
@@ -162,11 +186,18 @@ func (s *copyScreen) entry(e carry.Entry) bool {
 	return verdict == outgoing.Passes
 }
 
-// judge decides about an entry of the copy, and notes it if it is held back.
+// judge decides about an entry of the copy, and notes it if it is not written. A file that
+// was asked for by its name is held back where others are left behind.
 func (s *copyScreen) judge(e outgoing.Entry) (outgoing.Verdict, error) {
 	p := e.Path
 	e.Path = path.Join(s.to.name, p)
 	verdict, what, err := s.gate.Judge(s.ctx, e)
+	if verdict == outgoing.Behind && p == "" {
+		verdict, what = outgoing.Held, home.LeftBehind(e.Path).Note
+	}
+	if verdict == outgoing.Behind && err == nil {
+		s.leaveBehind(e.Path)
+	}
 	if err != nil || verdict != outgoing.Held {
 		return verdict, err
 	}
@@ -180,6 +211,24 @@ func (s *copyScreen) judge(e outgoing.Entry) (outgoing.Verdict, error) {
 		s.held = append(s.held, api.Obstacle{Path: at, Reason: what})
 	}
 	return outgoing.Held, nil
+}
+
+func (s *copyScreen) leaveBehind(at string) {
+	if len(s.behind) == maxHeld {
+		s.moreBehind++
+		return
+	}
+	s.behind = append(s.behind, home.LeftBehind(at))
+}
+
+// remove takes back what was written and is left behind.
+func (s *copyScreen) remove(at *fsx.Step) error {
+	if at.Info.IsRegular() {
+		s.removed.Files, s.removed.Bytes = s.removed.Files+1, s.removed.Bytes+at.Info.Size
+	} else {
+		s.removed.Links++
+	}
+	return at.Dir().Remove(at.Name)
 }
 
 // whole looks at what was written: only then is it known which directories git takes
@@ -236,7 +285,7 @@ func (s *copyScreen) written(dir *fsx.Dir, temp string) error {
 		}
 		verdict, err := s.judge(outgoing.Entry{Path: at.Path(), File: at.Info.IsRegular()})
 		if err == nil && verdict == outgoing.Behind {
-			err = at.Dir().Remove(at.Name)
+			err = s.remove(at)
 		}
 		return true, err
 	}})

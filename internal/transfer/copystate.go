@@ -49,7 +49,8 @@ func (e *Exchange) copyState(ctx context.Context, c store.Cell, req api.CopyRequ
 		return nil, err
 	}
 	t.Skipped = s.out.Skipped
-	return copyResult(req, false, t, s.lost.notes()), nil
+	t.Notes = append(t.Notes, s.lost.notes()...)
+	return copiedOut(req, t), nil
 }
 
 // stateSource sends a part of a sealed state.

@@ -94,6 +94,7 @@ func (x *export) skipControl(o *hostExport) error {
 			x.res.Bytes -= ch.New.Size
 		}
 		if verdict == outgoing.Behind {
+			x.res.LeftBehind = append(x.res.LeftBehind, home.LeftBehind(ch.Path))
 			return nil
 		}
 		x.res.Notes = append(x.res.Notes,
