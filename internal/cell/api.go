@@ -25,6 +25,9 @@ type DiffResult struct {
 
 	Raw  []tree.Change                                                    `json:"-"`
 	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to
+	// Control returns what makes control files of changes, by their paths, old ones too. It
+	// agrees with what an apply to the source directory holds back.
+	Control func(changes []tree.Change) (map[string]string, error) `json:"-"`
 }
 
 // Each calls fn for every change, in the order of their paths.

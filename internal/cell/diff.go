@@ -66,6 +66,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		}
 		return e.Opener(owners[side], sides[side], area, p, entry)()
 	}
+	res.Control = func(changes []tree.Change) (map[string]string, error) { return d.controlFiles(owners, changes) }
 	if req.Stream {
 		return res, nil
 	}

@@ -169,15 +169,10 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 	if err != nil {
 		return nil, nil, err
 	}
-	gate, err := home.Gate(s.cell.Live, nil)
+	gate, err := stateGate(s.cell, s.e.WorkspaceView(s.cell, from, a), s.e.WorkspaceView(s.cell, to, b))
 	if err != nil {
 		return nil, nil, err
 	}
-	before := s.e.WorkspaceView(s.cell, from, a)
-	if err := gate.Obey(before, s.cell.Live); err != nil {
-		return nil, nil, err
-	}
-	gate.Between(before, outgoing.Over(s.e.WorkspaceView(s.cell, to, b), before))
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)

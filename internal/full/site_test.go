@@ -294,6 +294,44 @@ func TestSiteStory(t *testing.T) {
 	}
 }
 
+// TestSiteControlFiles: the pages mark what an apply holds back, also what only the settings
+// of the source directory make a control file.
+func TestSiteControlFiles(t *testing.T) {
+	t.Parallel()
+	const badge = "</span> control file</span>"
+	d := newDaemon(t)
+	for _, dir := range []string{".git/objects", ".git/refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(d.source, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.write(".git/HEAD", "ref: refs/heads/main\n")
+	d.write(".git/config", "[core]\n\thooksPath = tools/hooks\n")
+	d.write("tools/hooks/pre-commit", "true\n")
+	d.cell("demo")
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/runs/"+d.ran("demo", "echo x > tools/plain"))
+	r.has("tools/plain")
+	r.lacks(badge)
+	run := d.ran("demo", "echo false > tools/hooks/pre-commit")
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has("tools/hooks/pre-commit", badge)
+	r.get(http.StatusOK, "/ui/runs/"+run+"/file?path=tools/hooks/pre-commit")
+	r.has(badge)
+	moved := d.ran("demo", "mv tools/hooks/pre-commit tools/other")
+	r.get(http.StatusOK, "/ui/runs/"+moved)
+	r.has("tools/other", badge)
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", nil)
+	r.get(http.StatusOK, "/ui/cells/demo/apply")
+	r.has("Held back", "tools/hooks/pre-commit")
+
+	if err := os.RemoveAll(d.source); err != nil {
+		t.Fatal(err)
+	}
+	r.get(http.StatusOK, "/ui/runs/"+run)
+	r.has(badge)
+}
+
 // TestSiteMoved: two reviewers look at one state, and the second is told that it has
 // moved.
 func TestSiteMoved(t *testing.T) {

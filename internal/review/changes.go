@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -155,9 +156,14 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 
 // fill adds the files of a page, and opens the first ones.
 func (c *changes) fill(raw []tree.Change, res *cell.DiffResult, o diffOptions) {
+	aside := res.RawAside[:min(len(res.RawAside), filesOnPage)]
+	control, err := res.Control(slices.Concat(raw, aside))
+	if err != nil {
+		c.Notes = append(c.Notes, controlUnknown(err))
+	}
 	room, paint := bytesOnPage, newPainter()
 	add := func(list *[]*fileDiff, ch tree.Change) {
-		d := newFileDiff(ch)
+		d := newFileDiff(ch, control)
 		d.Split = c.Split()
 		if o.open && len(*list) < filesOpen && c.Added+c.Gone < linesOnPage && room > 0 {
 			room -= d.load(ch, openerOf(res), o.space == "ignore", room, paint)
@@ -171,9 +177,14 @@ func (c *changes) fill(raw []tree.Change, res *cell.DiffResult, o diffOptions) {
 	for _, ch := range raw {
 		add(&c.Files, ch)
 	}
-	for _, ch := range res.RawAside[:min(len(res.RawAside), filesOnPage)] {
+	for _, ch := range aside {
 		add(&c.Aside, ch)
 	}
+}
+
+// controlUnknown says that control files are not marked.
+func controlUnknown(err error) string {
+	return "it is not known what is a control file, and none is marked: " + err.Error()
 }
 
 // AsideHeading is the heading of changes that are set aside.

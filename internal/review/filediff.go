@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/highlight"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -103,14 +103,12 @@ func (r row) Class() string { return map[string]string{"+": "add", "-": "del"}[r
 // pair is a row of two sides. Either may be missing.
 type pair struct{ Left, Right *row }
 
-// newFileDiff describes a change without its contents.
-func newFileDiff(c tree.Change) *fileDiff {
+// newFileDiff describes a change without its contents. control says what makes control
+// files of paths.
+func newFileDiff(c tree.Change, control map[string]string) *fileDiff {
 	d := &fileDiff{Path: c.Path, OldPath: c.OldPath, Kind: string(c.Kind), Folded: true}
 	d.Whole = c.New != nil && c.New.Kind == tree.KindFile
-	what, isControl := leftout.IsControl(strings.TrimPrefix(c.Path, "./"))
-	if isControl {
-		d.Control = what
-	}
+	d.Control = cmp.Or(control[c.Path], control[c.OldPath])
 	d.notes(c)
 	return d
 }

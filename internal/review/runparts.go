@@ -51,7 +51,11 @@ func (q *request) runFile() error {
 	if err != nil {
 		return err
 	}
-	d := newFileDiff(*c)
+	control, err := res.Control([]tree.Change{*c})
+	d := newFileDiff(*c, control)
+	if err != nil {
+		d.Notes = append(d.Notes, controlUnknown(err))
+	}
 	d.load(*c, openerOf(res), o.space == "ignore", bytesOfFile, newPainter())
 	d.showPictures(info.RunID)
 	body := fileBody{Run: info, File: d, View: o.view, Space: o.space}
