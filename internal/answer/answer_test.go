@@ -85,8 +85,8 @@ func TestGrammars(t *testing.T) {
 // texts are the fields of answers that hold any text: who prints them quotes them.
 var texts = strings.Fields(`
 	allow_control
-	acknowledged added decided ran why already also also_decided answer args assurance_falls assurance_reasons
-	backend_reason capabilities command degraded detail details directory document endpoints env_names
+	acknowledged added decided ran why already also also_decided answer area args assurance_falls assurance_reasons
+	backend_reason capabilities command commands degraded detail details directory document endpoints env_names
 	error file from grants hidden hint holder how idle_timeout ignored instructions judge kept
 	kept_by_git kernel key landlock left limits masked memory message missing missing_credentials
 	mount_api mount_at namespaces needs network next next_step note notes old_path output packages path

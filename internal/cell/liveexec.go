@@ -101,7 +101,7 @@ func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(
 // until the cell is stopped. It returns false if the run does not belong to a live
 // cell.
 func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, stdout, stderr io.Writer) (isLive bool, err error) {
-	c, err := e.FindCell(cell)
+	c, err := e.FindRecorded(cell)
 	if err != nil {
 		return false, err
 	}

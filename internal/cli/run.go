@@ -213,7 +213,7 @@ func summary(r *api.RunResult) string {
 		parts = append(parts, fmt.Sprintf("%d changed", r.ChangedFiles))
 	}
 	if len(r.Elsewhere) > 0 {
-		parts = append(parts, api.ElsewhereText(r.Elsewhere))
+		parts = append(parts, quote.Line(api.ElsewhereText(r.Elsewhere)))
 	}
 	if n := len(r.SplitLinks); n > 0 {
 		parts = append(parts, count(int64(n), "hard link", "hard links")+" split")

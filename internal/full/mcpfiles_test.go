@@ -142,7 +142,7 @@ func TestMCPRace(t *testing.T) {
 	said := m.do(&won, "race", map[string]any{
 		"cell": "demo", "command": []string{"sh", "-c", "echo $FORKCELL_ATTEMPT > score"}, "n": 2, "judge": []string{"cat", "score"}, "best": "score", "accept": true,
 	})
-	if won.DecisionID == "" || won.Winner == nil || *won.Winner != 2 || !strings.HasPrefix(said, "attempt 2 has won, and cell demo has its state") {
+	if won.DecisionID == "" || won.Winner == nil || *won.Winner != 2 || !strings.HasPrefix(said, "attempt 2 has won, and cell demo has its workspace") {
 		t.Errorf("%+v %s", won, said)
 	}
 	m.fails(api.CodeNotFound, "race", map[string]any{"cell": "none", "command": []string{"true"}, "n": 1})

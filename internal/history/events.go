@@ -104,7 +104,7 @@ func (h *History) FollowEvents(ctx context.Context, name string, last int, fn fu
 	}
 	runs := cellRuns{store: h.Store, known: &h.kept.runs}
 	if name != "" {
-		c, err := h.FindCell(name)
+		c, err := h.FindRecorded(name)
 		if err != nil {
 			return err
 		}

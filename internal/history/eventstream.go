@@ -66,7 +66,7 @@ func (h *History) newStream(q api.EventQuery) (*eventquery.Stream, error) {
 func (h *History) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
 	s = streamRuns{store: h.Store, sees: q.Sees}
 	if q.Cell != "" {
-		c, err := h.FindCell(q.Cell)
+		c, err := h.FindRecorded(q.Cell)
 		if err != nil {
 			return s, "", err
 		}

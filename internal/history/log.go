@@ -16,7 +16,7 @@ import (
 // Log returns a cell's history from the signed statements, oldest first. The
 // decision of a run is its present one.
 func (h *History) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
-	c, err := h.FindAny(cell)
+	c, err := h.findRecorded(cell)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,18 @@ func (h *History) logEntry(st store.Statement) (api.LogEntry, error) {
 	return entry, nil
 }
 
+// findRecorded finds a cell, a shared cache, or a cell that was removed: its records stay.
+func (h *History) findRecorded(name string) (store.Cell, error) {
+	c, err := h.FindAny(name)
+	if api.KindOf(err) == api.NotFound && !strings.HasPrefix(name, home.CachePrefix) {
+		return h.FindRecorded(name)
+	}
+	return c, err
+}
+
 // Logs opens the stored output of a run. A stream without output is empty.
 func (h *History) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
-	c, err := h.FindCell(cell)
+	c, err := h.findRecorded(cell)
 	if err != nil {
 		return nil, nil, err
 	}

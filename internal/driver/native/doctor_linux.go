@@ -159,7 +159,7 @@ const noCell = "no cell could be built: see namespaces"
 func remedy(name string) string {
 	switch name {
 	case protocol.HoldsLandlock:
-		return "boot with landlock in the kernel's lsm= list, or say landlock: {compatibility: best_effort} in the policy"
+		return "boot with landlock in the kernel's lsm= list, or run with --allow-degraded and landlock: {compatibility: best_effort} in the policy"
 	case protocol.HoldsSeccomp:
 		return "use a kernel with CONFIG_SECCOMP_FILTER"
 	case protocol.HoldsInside:
@@ -208,7 +208,7 @@ func (p Probes) landlock(c driver.Check) driver.Check {
 	case abi < cellinit.LeastLandlock:
 		return driver.Check{
 			Name: c.Name, Status: statusMissing, Reason: fmt.Sprintf("%s; a hard requirement needs ABI %d", reason, cellinit.LeastLandlock),
-			Remedy: fmt.Sprintf("use Linux %d.%d or newer, or say landlock: {compatibility: best_effort} in the policy", minMajor, minMinor),
+			Remedy: fmt.Sprintf("use Linux %d.%d or newer, or run with --allow-degraded and landlock: {compatibility: best_effort} in the policy", minMajor, minMinor),
 		}
 	case c.Status != statusWorks:
 		return c
