@@ -32,14 +32,30 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 			return nil, e.ReadError(err, d.from, d.to)
 		}
 	}
+	if err := d.compare(ctx, res); err != nil {
+		return nil, err
+	}
+	if req.Stream {
+		return res, nil
+	}
+	err = res.each(func(ch tree.Change) error {
+		res.Raw, res.Changes = append(res.Raw, ch), append(res.Changes, home.NewChangeJSON(ch))
+		return nil
+	})
+	return res, err
+}
+
+// compare has a result list the changes between the two states, and open their files.
+func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
+	e, req := d.e, d.req
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.Owners(sides)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	keep := d.paths()
-	err = e.splitChanges(res, c, func(renames bool, fn func(tree.Change) error) error {
+	err = e.splitChanges(res, d.cell, func(renames bool, fn func(tree.Change) error) error {
 		for _, area := range areas {
 			if err := e.eachChange(ctx, sides, owners, area, renames && !req.Unpaired, func(ch tree.Change) error {
 				if !keep(ch) {
@@ -53,7 +69,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
 		area, p, err := areaOf(areas, p)
@@ -67,14 +83,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		return e.Opener(owners[side], sides[side], area, p, entry)()
 	}
 	res.Control = func(changes []tree.Change) (map[string]string, error) { return d.controlFiles(owners, changes) }
-	if req.Stream {
-		return res, nil
-	}
-	err = res.each(func(ch tree.Change) error {
-		res.Raw, res.Changes = append(res.Raw, ch), append(res.Changes, home.NewChangeJSON(ch))
-		return nil
-	})
-	return res, err
+	return nil
 }
 
 // splitChanges lists the changes that are set aside, and leaves them out of the

@@ -20,6 +20,9 @@ type comparison struct {
 	e    *Engine
 	cell store.Cell
 	req  api.DiffRequest
+	// captured has the newest captured state of a live cell stand for its present one,
+	// which is not captured.
+	captured bool
 
 	from, to store.Checkpoint
 	notes    []string
@@ -41,8 +44,16 @@ func (d *comparison) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// findStates resolves the request to two states.
+// findStates resolves the request to two states, and finds the undecided work between them.
 func (d *comparison) findStates(ctx context.Context) error {
+	if err := d.resolve(ctx); err != nil {
+		return err
+	}
+	return d.waiting(ctx)
+}
+
+// resolve resolves the request to two states.
+func (d *comparison) resolve(ctx context.Context) error {
 	var refs []string
 	for _, ref := range []string{d.req.State, d.req.From, d.req.To} {
 		if ref != "" {
@@ -66,9 +77,6 @@ func (d *comparison) findStates(ctx context.Context) error {
 	}
 	if err == nil {
 		err = home.CheckUsable(d.to)
-	}
-	if err == nil {
-		err = d.waiting(ctx)
 	}
 	return err
 }
@@ -271,6 +279,9 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, e
 		return now, err
 	}
 	now.state = now.head
+	if d.captured {
+		return now, d.lastKnown(c, &now)
+	}
 	captured, err := d.e.checkpointLive(ctx, c.Name, "")
 	if ctx.Err() != nil {
 		return now, ctx.Err()
@@ -286,6 +297,18 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, e
 		})
 	}
 	return now, nil
+}
+
+// lastKnown finds the newest captured state of a cell that is live.
+func (d *comparison) lastKnown(c store.Cell, now *presentState) error {
+	return d.e.View(func(tx *store.Tx) error {
+		running, err := tx.UnfinishedRuns(c.ID)
+		if now.live = len(running) > 0; err != nil || !now.live {
+			return err
+		}
+		now.state, err = lastCaptured(tx, c, now.head)
+		return err
+	})
 }
 
 // lastCaptured returns the newest state that was captured since a live cell was

@@ -71,6 +71,7 @@ type shared struct {
 	outputs   runningOutputs
 	inventory inventory.Kept
 	masks     maskMemo
+	counts    countMemo
 	requests  requestClock
 	// steady is a clock that never jumps.
 	steady func() time.Duration

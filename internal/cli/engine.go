@@ -94,6 +94,7 @@ type runLister interface {
 }
 
 type differ interface {
+	CountChanges(ctx context.Context, r api.DiffRequest) (int, error)
 	Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult, error)
 }
 

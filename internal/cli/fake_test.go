@@ -93,6 +93,8 @@ func (f *fakeEngine) Race(_ context.Context, r api.RaceRequest, events func(api.
 	return f.race[len(f.race)-1].Result, f.err
 }
 
+func (f *fakeEngine) CountChanges(context.Context, api.DiffRequest) (int, error) { return 0, f.err }
+
 func (f *fakeEngine) CellRuns(context.Context, string) ([]api.RunInfo, error) { return nil, nil }
 
 func (f *fakeEngine) Init(_ context.Context, r api.InitRequest) (*api.InitResult, error) {

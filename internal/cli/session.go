@@ -32,8 +32,6 @@ func sessionSummary(i *api.AgentSession) string {
 	switch {
 	case i.ChangedFiles > 0:
 		parts = append(parts, strconv.Itoa(i.ChangedFiles)+" changed"+next)
-	case len(i.RunIDs) > 1 && agentsession.Undecided(i):
-		parts = append(parts, "nothing changed since the rewind, but before it"+next)
 	default:
 		parts = append(parts, "nothing changed")
 	}

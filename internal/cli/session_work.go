@@ -52,8 +52,7 @@ func newSessionDiff(s *session) *cobra.Command {
 	})
 }
 
-// sinceBegin has the changes of a session shown since it began: its last run has only a
-// part of them if the session was rewound.
+// sinceBegin has the changes of a session shown since it began.
 func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 	names := cmd.Flags().NArg()
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -64,13 +63,11 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 			return nil
 		}
 	}
-	if len(i.RunIDs) == 1 && (i.MonitorPID != 0 || i.Head == i.Began) {
+	began := agentsession.Changes(i).State
+	if began == "" {
 		return nil
 	}
-	if i.MonitorPID == 0 && agentsession.Undecided(i) {
-		return nil // all undecided work: what session accept takes
-	}
-	return cmd.Flags().Set("checkpoint", i.Began)
+	return cmd.Flags().Set("checkpoint", began)
 }
 
 func newSessionPublish(s *session) *cobra.Command {

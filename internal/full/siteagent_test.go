@@ -5,10 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/cell"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 )
 
 // agentSession makes a cell that is the session of an agent with two turns.
@@ -89,4 +92,47 @@ func TestSiteMessages(t *testing.T) {
 	if strings.Index(r.page, "6 bytes typed") > strings.Index(r.page, "4 bytes typed") {
 		t.Error("the last message is not the first of the list")
 	}
+}
+
+// TestSiteCounts: the pages count what a session changed as the command line does, while
+// it runs, after a rewind, and when it has ended. A rewind forgets no message.
+func TestSiteCounts(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	i := d.session(listener("demo"))
+	r := newReviewer(d)
+	agree := func(when string, want int) {
+		t.Helper()
+		var shown api.AgentSession
+		d.want(http.StatusOK, &shown, "GET", "/v1/sessions/"+i.SessionID, nil)
+		listed := -1
+		d.engine(func(e *cell.Engine) {
+			list, err := agentsession.List(t.Context(), e, "", "", time.Now())
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d sessions, %v", len(list), err)
+			}
+			listed = list[0].ChangedFiles
+		})
+		if listed != want || shown.ChangedFiles != want {
+			t.Errorf("%s: the list has %d, the API %d, want %d", when, listed, shown.ChangedFiles, want)
+		}
+		r.get(http.StatusOK, "/ui/cells/"+i.SessionID+"/session")
+		r.has(api.Counted(want, "file") + " since it began")
+		r.get(http.StatusOK, "/ui/compare?cell=demo")
+		r.has(api.Counted(want, "file"))
+		r.lacks("nothing ran")
+	}
+	d.says(i.SessionID, "one")
+	d.turn(i.SessionID)
+	agree("it runs", 1)
+	d.want(http.StatusOK, nil, "POST", "/v1/sessions/"+i.SessionID+"/rewind", api.RewindBody{To: new(1)})
+	agree("it was rewound and runs", 1)
+	r.get(http.StatusOK, "/ui/cells/"+i.SessionID+"/session")
+	r.has("4 bytes typed into")
+	r.lacks("Nobody has sent one.")
+	d.want(http.StatusOK, nil, "POST", "/v1/sessions/"+i.SessionID+"/stop", nil)
+	agree("it has ended", 1)
+	d.want(http.StatusOK, nil, "POST", "/v1/sessions/"+i.SessionID+"/rewind", api.RewindBody{To: new(0), NoStart: true})
+	agree("it is as it began", 0)
 }

@@ -16,6 +16,16 @@ func (e *Engine) CellRuns(ctx context.Context, cell string) ([]api.RunInfo, erro
 	return all(e.client.Cells.Named(cell).Runs(ctx))
 }
 
+// CountChanges counts what a session changed. The daemon counts that as it describes the
+// session.
+func (e *Engine) CountChanges(ctx context.Context, r api.DiffRequest) (int, error) {
+	info, err := told(e.client.Sessions.Named(r.Cell).Show(ctx))
+	if err != nil {
+		return 0, err
+	}
+	return info.ChangedFiles, nil
+}
+
 // Turns lists the turns of a session.
 func (e *Engine) Turns(ctx context.Context, cell string) (*api.TurnList, error) {
 	session := e.client.Sessions.Named(cell)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -22,6 +24,9 @@ func (s *Site) addAgent() {
 type agentBody struct {
 	*api.StatusResult
 	Run *api.RunInfo // the last one of the agent
+	// Changed is how many files the session changed since it began, up to its present or
+	// last captured state.
+	Changed int
 	// Turns are the newest turns, the last one first. Older counts the others.
 	Turns []turn
 	Older int
@@ -61,6 +66,11 @@ func (q *request) agentPage() error {
 	if body.Run, err = q.engine.RunInfo(ctx, runs[at].RunID); err != nil {
 		return err
 	}
+	info, err := agentsession.Show(ctx, q.engine, name, time.Now())
+	if err != nil {
+		return err
+	}
+	body.Changed = info.ChangedFiles
 	list, err := q.engine.Turns(ctx, name)
 	if err != nil {
 		return err
@@ -75,17 +85,17 @@ func (q *request) agentPage() error {
 	slices.Reverse(body.Turns)
 	body.Older = max(0, len(body.Turns)-turnsOnPage)
 	body.Turns = body.Turns[:len(body.Turns)-body.Older]
-	if body.Messages, err = q.messages(ctx, body.Run.RunID); err != nil {
+	if body.Messages, err = q.messages(ctx, name); err != nil {
 		body.Unread = q.problem(err)
 	}
 	body.Output = q.outputTails(ctx, body.Run.RunID)
 	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: liveRun(body.Run), Body: body})
 }
 
-// messages lists what was typed into a session: when and how much. What it was is not
-// recorded.
-func (q *request) messages(ctx context.Context, run string) (list []eventLine, err error) {
-	err = q.engine.Events(ctx, api.EventQuery{Run: run, Class: int(event.ConfigChange), Limit: eventsRead}, func(rec event.Record) error {
+// messages lists what was typed into a session, before and after rewinds: when and how
+// much. What it was is not recorded.
+func (q *request) messages(ctx context.Context, cell string) (list []eventLine, err error) {
+	err = q.engine.Events(ctx, api.EventQuery{Cell: cell, Class: int(event.ConfigChange), Limit: eventsRead}, func(rec event.Record) error {
 		if l := newEventLine(rec); l.state == event.MessageTyped {
 			list = append(list, l)
 		}

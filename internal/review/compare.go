@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -66,11 +67,51 @@ type raceLine struct {
 // Took returns how long the command took.
 func (l raceLine) Took() string { return showDuration(time.Duration(l.DurationUS) * time.Microsecond) }
 
-// attempt is a fork of a cell, with its last run.
+// attempt is a fork of a cell, with its last run. Outcome is the status of a session, and
+// Decision is about its present state.
 type attempt struct {
 	api.CellInfo
-	Run  *api.RunInfo
-	Stat diffstat
+	Run               *api.RunInfo
+	Outcome, Decision string
+	Stat              diffstat
+}
+
+// attempt describes a fork.
+func (q *request) attempt(ctx context.Context, c api.CellInfo, room *statRoom) (a attempt, err error) {
+	a.CellInfo = c
+	s, err := q.sessionOf(ctx, c)
+	if err != nil {
+		return a, err
+	}
+	run := c.LastRun
+	if s != nil {
+		run = s.RunID
+	}
+	if run == "" {
+		return a, nil
+	}
+	if a.Run, err = q.engine.RunInfo(ctx, run); err != nil {
+		return a, err
+	}
+	if s != nil {
+		a.Outcome, a.Decision, a.Stat = s.Status, s.Decision, q.sessionStat(ctx, s, room)
+		return a, nil
+	}
+	a.Outcome, a.Decision = a.Run.Outcome, a.Run.Decision
+	a.Stat = q.runStat(ctx, a.Run.Cell, a.Run.RunID, a.Run.ChangedFiles, room)
+	return a, nil
+}
+
+// sessionOf describes the session of a cell; nil if it has none that has run.
+func (q *request) sessionOf(ctx context.Context, c api.CellInfo) (*api.AgentSession, error) {
+	if _, is := c.Labels[api.LabelAgent]; !is {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	s, err := agentsession.Show(ctx, q.engine, c.Cell, time.Now())
+	if api.CodeOf(err) == api.CodeNotFound || err == nil && s.RunID == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	return s, err
 }
 
 // comparePage compares the forks of a cell, or two states of any cells.
@@ -125,7 +166,7 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 	for _, r := range races {
 		lines := newRaceLines(r, forks)
 		for i, a := range lines.Lines {
-			lines.Lines[i].Stat = q.diffstat(ctx, a.Cell, a.RunID, a.ChangedFiles, room)
+			lines.Lines[i].Stat = q.runStat(ctx, a.Cell, a.RunID, a.ChangedFiles, room)
 		}
 		b.Races = append(b.Races, lines)
 	}
@@ -134,12 +175,9 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 		if !other {
 			continue
 		}
-		a := attempt{CellInfo: c}
-		if c.LastRun != "" {
-			if a.Run, err = q.engine.RunInfo(ctx, c.LastRun); err != nil {
-				return err
-			}
-			a.Stat = q.diffstat(ctx, a.Run.Cell, a.Run.RunID, a.Run.ChangedFiles, room)
+		a, err := q.attempt(ctx, c, room)
+		if err != nil {
+			return err
 		}
 		b.Forks = append(b.Forks, a)
 	}

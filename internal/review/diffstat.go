@@ -5,10 +5,11 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/patch"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// diffstat is how much a run changed.
+// diffstat is how much a run or a session changed.
 type diffstat struct {
 	Files, Added, Removed int
 	// Counted reports whether the lines are counted: a page reads only so much for that.
@@ -28,14 +29,32 @@ func (r *statRoom) take(c tree.Change) bool {
 	return r.files >= 0 && r.bytes >= 0
 }
 
-// diffstat counts the lines that a run changed, as far as there is room. If its states
-// cannot be compared, as after gc, only the number of files is known.
-func (q *request) diffstat(ctx context.Context, cell, run string, files int, room *statRoom) diffstat {
+// runStat counts the lines that a run changed, as far as there is room.
+func (q *request) runStat(ctx context.Context, cell, run string, files int, room *statRoom) diffstat {
+	if run == "" {
+		return diffstat{Files: files}
+	}
+	return q.diffstat(ctx, api.DiffRequest{Cell: cell, Run: run}, files, room)
+}
+
+// sessionStat counts the lines that a session changed, as far as there is room. One that
+// runs is not captured for it: only the number of files is known.
+func (q *request) sessionStat(ctx context.Context, s *api.AgentSession, room *statRoom) diffstat {
+	if s.LiveStatus != "stopped" {
+		return diffstat{Files: s.ChangedFiles}
+	}
+	return q.diffstat(ctx, agentsession.Changes(s), s.ChangedFiles, room)
+}
+
+// diffstat counts the lines of changes, as far as there is room. If their states cannot be
+// compared, as after gc, only the number of files is known.
+func (q *request) diffstat(ctx context.Context, r api.DiffRequest, files int, room *statRoom) diffstat {
 	stat := diffstat{Files: files}
-	if run == "" || files == 0 || int64(files) > room.files {
+	if files == 0 || int64(files) > room.files {
 		return stat
 	}
-	res, err := q.engine.Diff(ctx, api.DiffRequest{Cell: cell, Run: run, Stream: true})
+	r.Stream = true
+	res, err := q.engine.Diff(ctx, r)
 	if err != nil {
 		return stat
 	}

@@ -65,6 +65,8 @@ type looker interface {
 	List(ctx context.Context) ([]api.CellInfo, error)
 	Status(ctx context.Context, cell string) (*api.StatusResult, error)
 	RunInfo(ctx context.Context, id string) (*api.RunInfo, error)
+	CountChanges(ctx context.Context, r api.DiffRequest) (int, error)
+	CellRuns(ctx context.Context, cell string) ([]api.RunInfo, error)
 	RecentRuns(ctx context.Context, cell string, before int64, limit int) ([]api.RunInfo, int64, error)
 	RecentStates(ctx context.Context, cell string, limit int) ([]api.GraphNode, error)
 	OpenStateFile(ctx context.Context, cell, checkpoint, path string) (*transfer.File, error)

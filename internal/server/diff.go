@@ -17,6 +17,7 @@ import (
 
 // differ compares states.
 type differ interface {
+	CountChanges(ctx context.Context, r api.DiffRequest) (int, error)
 	Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult, error)
 }
 

@@ -97,7 +97,7 @@ func (c *call) anySession(ctx context.Context, name string) (*api.AgentSession, 
 }
 
 // shower is session.Show or session.Begun.
-type shower = func(ctx context.Context, r session.Reader, name string, now time.Time) (*api.AgentSession, error)
+type shower = func(ctx context.Context, r session.Describer, name string, now time.Time) (*api.AgentSession, error)
 
 // wholeSession describes a session with what only the operator is told.
 func (c *call) wholeSession(ctx context.Context, name string, show shower) (*api.AgentSession, error) {

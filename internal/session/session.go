@@ -28,11 +28,17 @@ type Engine interface {
 	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
 }
 
-// Reader reads what is known of cells and their runs.
-type Reader interface {
-	ListMatching(ctx context.Context, f api.CellFilter) ([]api.CellInfo, error)
+// Describer reads what describes a session.
+type Describer interface {
 	Status(ctx context.Context, cell string) (*api.StatusResult, error)
 	CellRuns(ctx context.Context, cell string) ([]api.RunInfo, error)
+	CountChanges(ctx context.Context, r api.DiffRequest) (int, error)
+}
+
+// Reader reads what is known of cells and their runs.
+type Reader interface {
+	Describer
+	ListMatching(ctx context.Context, f api.CellFilter) ([]api.CellInfo, error)
 	Events(ctx context.Context, q api.EventQuery, fn func(event.Record) error) error
 	Decisions(ctx context.Context, cell, run string) ([]api.DecisionInfo, error)
 	Log(ctx context.Context, cell string) ([]api.LogEntry, error)

@@ -24,6 +24,8 @@ func (l *longSession) Status(context.Context, string) (*api.StatusResult, error)
 	return &api.StatusResult{}, nil
 }
 
+func (l *longSession) CountChanges(context.Context, api.DiffRequest) (int, error) { return 0, nil }
+
 func (l *longSession) CellRuns(context.Context, string) ([]api.RunInfo, error) {
 	return []api.RunInfo{{RunID: "run_1", Session: &api.SessionTerms{}}}, nil
 }

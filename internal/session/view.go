@@ -39,7 +39,7 @@ func List(ctx context.Context, r Reader, agent, workspace string, now time.Time)
 
 // Show describes one session, by the name of its cell, also if its start was interrupted
 // before it had a run. A cell without a session is an error of the kind NotFound.
-func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.AgentSession, error) {
+func Show(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	status, err := r.Status(ctx, name)
 	if err != nil {
 		return nil, api.WithHint(err, api.CodeNotFound, "`forkcell session list` shows them")
@@ -61,12 +61,35 @@ func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.Agent
 	if len(runs) == 0 {
 		return nil, api.Missing("session", name, "the cell has none; `forkcell session list` shows them")
 	}
-	return describe(status, runs, now), nil
+	s := describe(status, runs, now)
+	n, err := r.CountChanges(ctx, Changes(s))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err == nil { // else its states are gone or damaged: what its last run changed is known
+		s.ChangedFiles = n
+	}
+	return s, nil
+}
+
+// Changes is the request for what a session changed since it began, up to its present
+// state. Its last run has only a part of that if the session was rewound.
+func Changes(s *api.AgentSession) api.DiffRequest {
+	r := api.DiffRequest{Cell: s.Cell}
+	switch {
+	case len(s.RunIDs) <= 1 && (s.MonitorPID != 0 || s.Head == s.Began):
+		// the live run, or the last one
+	case s.MonitorPID == 0 && Undecided(s):
+		// all undecided work: what session accept takes
+	default:
+		r.State = s.Began
+	}
+	return r
 }
 
 // forkOfSession reports whether a cell is a fork of a session's. Forks that earlier
 // versions made have its label, and are no sessions.
-func forkOfSession(ctx context.Context, r Reader, fork *api.StatusResult) (bool, error) {
+func forkOfSession(ctx context.Context, r Describer, fork *api.StatusResult) (bool, error) {
 	if fork.ForkedFrom == "" {
 		return false, nil
 	}
@@ -82,7 +105,7 @@ func forkOfSession(ctx context.Context, r Reader, fork *api.StatusResult) (bool,
 }
 
 // Begun describes a session as Show does, and refuses one that was not started.
-func Begun(ctx context.Context, r Reader, name string, now time.Time) (*api.AgentSession, error) {
+func Begun(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	i, err := Show(ctx, r, name, now)
 	if err == nil {
 		err = RefuseUnstarted(i)
