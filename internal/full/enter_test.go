@@ -62,7 +62,7 @@ func entries() map[string]entry {
 // their caller gives.
 var outside = strings.Fields(`accept acceptSession apply cancelCellRun choose createCheckpoint diff export forkCell getAccepted getCell getCellRun
 	getCellRunLogs getDisk getLog getPolicy getSession getTimeline listCellRunEvents listCellRuns listCheckpoints listProcesses listTurns pause
-	planRun publishSession refresh reject removeCell removeSession reportPublication restore resume rewindSession run runSocket setPolicy start stop
+	planRun publishSession refresh reject removeCell removeSession reportPublication restore resume rewindSession run runSocket setPolicy start stop undeleteCell
 	stopSession undo updateCell verifyCell`)
 
 // TestEveryEntry enters a live cell by every operation, as every kind of bounded caller. A

@@ -158,7 +158,11 @@ func TestDiskQuota(t *testing.T) {
 		}
 	}
 	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", "an archive", "Content-Type", "application/x-tar")
-	small.want(204, nil, "DELETE", "/v1/cells/my-cell?force=true", nil)
+	// A cell that can be brought back still counts. Undecided work goes at once only for those
+	// who may decide; others restore the cell first.
+	small.problem(403, api.CodeForbidden, "DELETE", "/v1/cells/my-cell?force=true&now=true", nil)
+	small.want(200, nil, "POST", "/v1/cells/my-cell/restore", api.RestoreBody{})
+	small.want(204, nil, "DELETE", "/v1/cells/my-cell?now=true", nil)
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
 }
 
