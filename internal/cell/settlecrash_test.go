@@ -240,7 +240,7 @@ func TestKilledWithoutItsDirectory(t *testing.T) {
 }
 
 // TestRemoveWithoutItsDirectory: a cell whose directory never comes back can be
-// removed. If its apply had not begun, no directory is needed.
+// removed by force, whether its apply had begun or not.
 func TestRemoveWithoutItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ scenario, backend, point string }{
@@ -258,7 +258,7 @@ func TestRemoveWithoutItsDirectory(t *testing.T) {
 			w := newWorld(t)
 			w.killedAt(named(c.scenario), c.backend, c.point)
 			w.ok(os.RemoveAll(w.source))
-			w.ok(w.e.Remove(w.ctx, "demo", c.point != "apply.intent"))
+			w.ok(w.e.Remove(w.ctx, "demo", true))
 			_, err := w.e.GC(w.ctx, api.GCRequest{})
 			w.ok(err)
 			if res, err := w.e.ReceiptVerify(w.ctx, "", "", true, ""); err != nil {
