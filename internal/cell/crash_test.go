@@ -269,7 +269,10 @@ func TestVictim(t *testing.T) {
 // the state before or the state after the operation.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
-	eachKill(t, scenarios(), func(w *world, _ scenario) {
+	eachKill(t, scenarios(), func(w *world, s scenario) {
+		if s.settle != nil {
+			s.settle(w)
+		}
 		// Any command settles what the dead one left.
 		err := w.settle("demo")
 		w.ok(err)

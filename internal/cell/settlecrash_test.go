@@ -228,7 +228,7 @@ func TestKilledWithoutItsDirectory(t *testing.T) {
 				w.refused(err, api.Refused, "waits for "+w.source)
 				_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
 				w.refused(err, api.Refused, "waits for "+w.source)
-				w.refused(w.e.Remove(w.ctx, "demo", false), api.Refused, "waits for "+w.source)
+				w.refused(w.e.Remove(w.ctx, "demo", false), api.Refused, "")
 				_, err = w.e.GC(w.ctx, api.GCRequest{})
 				w.ok(err)
 				w.ok(os.RemoveAll(w.source))

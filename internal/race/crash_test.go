@@ -184,7 +184,7 @@ func TestAdopted(t *testing.T) {
 		}, []string{"demo", "demo-race-1"}},
 		"a name": {func(w *world) error { return w.e.Rename(w.ctx, "demo-race-1", "mine") }, []string{"demo", "mine"}},
 		"removed by hand": {func(w *world) error {
-			return w.e.RemoveAll(w.ctx, []string{"demo-race-1", "demo-race-2", "demo-race-1-judge"}, false)
+			return w.e.RemoveAll(w.ctx, []string{"demo-race-1", "demo-race-2", "demo-race-1-judge"}, true)
 		}, []string{"demo"}},
 	}
 	for name, c := range cases {
