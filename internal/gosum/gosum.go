@@ -23,7 +23,7 @@ func (s Sums) Add(r io.Reader) error {
 			line = nil
 			_, long, err = lines.ReadLine()
 		}
-		if err == io.EOF { //nolint:errorlint // bufio returns it as it is
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ func (differ) Diff(context.Context, api.DiffRequest) (*cell.DiffResult, error) {
 		Open: func(int, string, tree.Entry) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader("text\n")), nil
 		},
-		Control: func([]tree.Change) (map[string]string, error) { return nil, nil },
+		Control: func([]tree.Change) (map[string]string, error) { return map[string]string{}, nil },
 	}, nil
 }
 

@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the hash of git's files
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -28,7 +28,7 @@ func gitIndex(names ...string) []byte {
 		entry = append(entry, n...)
 		b = append(b, append(entry, make([]byte, 8-len(entry)%8)...)...)
 	}
-	sum := sha1.Sum(b) //nolint:gosec // as above
+	sum := sha1.Sum(b)
 	b, err := gitread.Skipped(append(b, sum[:]...), func(e gitread.IndexEntry) bool { return skip[e.Name] })
 	if err != nil {
 		panic(err)
