@@ -70,6 +70,11 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 	if holder, live := e.Supervisor(from); live && o.Accept {
 		return nil, e.busyError(from, "race", &store.BusyError{Holder: holder})
 	}
+	if o.Accept {
+		if err := e.noEarlierWork(from); err != nil {
+			return nil, err
+		}
+	}
 	e.settleRaces(ctx)
 	r := &Race{e: e, id: store.NewID("race"), intent: raceIntent{Cell: from.Name}}
 	if r.lock, err = e.Store.LockCell(ctx, r.id, from.Name, "race", 0); err != nil {

@@ -30,6 +30,9 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 		return nil, api.Refusef(api.CodeMoved, fmt.Sprintf("the winner is kept: `forkcell diff %s %s` compares it with the cell, `forkcell accept %s --apply` accepts it there", s.cell.Name, winner.Cell, winner.Cell),
 			"cell %s has moved from %s to %s since the race began", s.cell.Name, r.base.ID, s.head.ID)
 	}
+	if err := s.e.noEarlierWork(s.cell); err != nil {
+		return nil, err
+	}
 	res, err := r.accept(ctx, s, winner, d)
 	if err != nil || !d.Apply {
 		return res, err
@@ -40,6 +43,19 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 	}
 	res.Applied = applied
 	return res, nil
+}
+
+// noEarlierWork refuses a decision about a race of a cell that has undecided work of its own:
+// it would be accepted with the winner, and no race shows it.
+func (e *Engine) noEarlierWork(c store.Cell) error {
+	return e.Store.View(func(tx *store.Tx) error {
+		_, work, err := home.UndecidedWork(tx, c, c.Head)
+		if err != nil || len(work) == 0 {
+			return err
+		}
+		return api.Refusef(api.CodeNotShown, fmt.Sprintf("`forkcell diff %s` shows it; accept or restore it first", c.Name),
+			"cell %s has earlier undecided work, which accepting a winner would accept with it: %s", c.Name, work[0].ID)
+	})
 }
 
 func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {

@@ -151,7 +151,7 @@ func (s *session) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAt
 		return api.Refusef(api.CodeFailedRun, fmt.Sprintf("`forkcell race %s --choose %s --force` chooses it all the same", name, winner.now.Name),
 			"attempt %s did not succeed (%s, exit %d)", winner.now.Name, winner.run.Outcome, winner.run.ExitCode)
 	}
-	return nil
+	return s.e.noEarlierWork(s.cell)
 }
 
 // chosen returns the decision by which the cell has accepted a run as the winner of a

@@ -99,6 +99,8 @@ func TestOnlyTheWorkspace(t *testing.T) {
 			w := newWorld(t, "overlay")
 			before, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: sh("echo cell > ~/both; mkdir -p dir gone/a; echo x > dir/plain; echo x > gone/a/b; echo x > linked; ln linked second; echo x > split; ln split pair")}, cell.Stdio{})
 			w.ok(err)
+			_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo"})
+			w.ok(err)
 			req := api.RaceRequest{Command: sh(write), N: 1, Judge: sh(judge), Accept: how == "accept", Keep: true}
 			req.Policy = &api.PolicyFile{Name: "policy.yaml", Text: []byte("version: 1\nfilesystem_policy: { read_only: [/usr, /etc], read_write: [/var/tmp] }\n")}
 			req.Cache, req.Grants.Paths = api.CacheStandard, api.Texts{"/var/tmp:rw"}

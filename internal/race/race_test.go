@@ -155,17 +155,30 @@ func (w *world) recover() {
 	w.open()
 }
 
-// TestEarlierWork: pending work that the race was based on is accepted with it.
+// TestEarlierWork: pending work of the raced cell is not accepted with a winner. It is
+// decided first.
 func TestEarlierWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	before, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: sh("echo before > before.txt")}, cell.Stdio{})
 	w.ok(err)
-	res, err := w.race(api.RaceRequest{Command: sh("echo x > hello.txt"), N: 2, Accept: true})
+	attempts := api.RaceRequest{Command: sh("echo x > hello.txt"), N: 2, Keep: true}
+	kept, err := w.race(attempts)
 	w.ok(err)
-	w.wantWinner(res, 1)
-	if want := []string{before.RunID + " accepted"}; !slices.Equal(res.Also, want) {
-		w.Errorf("also decided is %q, want %q", res.Also, want)
+	choice := api.ChooseRequest{Cell: "demo", Attempt: kept.Attempts[1].Cell}
+	_, err = w.e.Choose(w.ctx, choice)
+	w.refused(err, api.Refused, "earlier undecided work, which accepting a winner would accept with it: "+before.RunID)
+	attempts.Accept = true
+	_, err = w.race(attempts)
+	w.refused(err, api.Refused, "earlier undecided work, which accepting a winner would accept with it: "+before.RunID)
+	w.wantCells("demo", "demo-race-1", "demo-race-2")
+
+	_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo"})
+	w.ok(err)
+	res, err := w.e.Choose(w.ctx, choice)
+	w.ok(err)
+	if len(res.Also) > 0 {
+		w.Errorf("also decided is %q", res.Also)
 	}
 	w.wantLog("demo", "init", "run", "decision", "decision")
 	w.sound()
