@@ -46,7 +46,7 @@ func TestSyscallGrants(t *testing.T) {
 		{"a guest", w.ruled("", false), nil, false, false},
 		{"a guest with the cell's policy as its ceiling", w.ruled(loose, false), nil, false, false},
 		{"a guest with a ceiling that allows it", w.ruled(loose, true), nil, false, true},
-		{"a guest with a ceiling that does not", w.ruled("limits: { pids: 99 }\n", true), nil, false, false},
+		{"a guest with a ceiling that does not", w.ruled("limits: { open_files: 99 }\n", true), nil, false, false},
 	} {
 		for cellName, change := range map[string][]func(*api.RunRequest){"demo": {under(loose)}, "kept": nil} {
 			req := api.RunRequest{Cell: cellName, Args: []string{"unshare", "-U", "true"}}

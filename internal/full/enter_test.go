@@ -104,6 +104,9 @@ func TestEveryEntry(t *testing.T) {
 		"a-root":     {AsRoot: true, Root: "host-overlay"},
 		"a-resolved": {Policy: &api.PolicyFile{Name: "resolved", Text: []byte(host)}, Network: api.NetworkRequest{Resolve: []string{"host.test:443=127.0.0.1:1"}}},
 	}
+	if os.Geteuid() != 0 { // only root changes the system's files
+		delete(here, "a-root")
+	}
 	for name := range here {
 		may[name] = []string{}
 	}
