@@ -45,7 +45,7 @@ func (c *Cell) writesHere(ctx context.Context, opts []CallOption) (bool, error) 
 	}
 	in, err := newCall(http.MethodPost, "", nil, opts)
 	if err == nil && in.header.Get("If-Match") != "" {
-		err = &Error{Code: api.CodeUsage, Message: "IfMatch is not possible where files are sent to " + c.client.where()}
+		err = &Error{Kind: api.Usage, Code: api.CodeUsage, Message: "IfMatch is not possible where files are sent to " + c.client.where()}
 	}
 	return true, err
 }
@@ -74,7 +74,7 @@ func (f *flags) on(name string, set bool) {
 // sendDir makes a cell from a directory of this machine.
 func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, error) {
 	if r.Sole {
-		return nil, &Error{Code: api.CodeUsage, Message: "Sole is no setting of a directory that is sent to " + s.client.where()}
+		return nil, &Error{Kind: api.Usage, Code: api.CodeUsage, Message: "Sole is no setting of a directory that is sent to " + s.client.where()}
 	}
 	if r.Name == "" {
 		r.Name = "cell-" + strings.ToLower(rand.Text()[:10])
@@ -172,11 +172,11 @@ func byBinary[T any](ctx context.Context, c *Client, verb flags, cell string, in
 	if out.Len() > 0 {
 		doc = new(T)
 		if err := readDocument(out.Bytes(), doc); err != nil {
-			return nil, &Error{Code: api.CodeProtocol, Message: path + ": unexpected output: " + err.Error(), Hint: "forkcell of another version may be installed"}
+			return nil, &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: path + ": unexpected output: " + err.Error(), Hint: "forkcell of another version may be installed"}
 		}
 	}
 	if failed == nil && doc == nil {
-		return nil, &Error{Code: api.CodeProtocol, Message: path + " printed no document", Hint: "forkcell of another version may be installed"}
+		return nil, &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: path + " printed no document", Hint: "forkcell of another version may be installed"}
 	}
 	return doc, binaryError(ctx, path, failed, errs.Bytes())
 }
@@ -202,6 +202,7 @@ func binaryError(ctx context.Context, path string, failed error, printed []byte)
 	}
 	var doc struct {
 		Error struct {
+			Kind    Kind     `json:"kind"`
 			Code    Code     `json:"code"`
 			Message string   `json:"message"`
 			Hint    string   `json:"hint"`
@@ -209,9 +210,9 @@ func binaryError(ctx context.Context, path string, failed error, printed []byte)
 		} `json:"error"`
 	}
 	if err := readDocument(printed, &doc); err != nil || doc.Error.Code == "" {
-		return &Error{Code: api.CodeProtocol, Message: path + ": " + failed.Error() + ": " + string(printed[:min(len(printed), 200)])}
+		return &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: path + ": " + failed.Error() + ": " + string(printed[:min(len(printed), 200)])}
 	}
-	return &Error{Code: doc.Error.Code, Message: doc.Error.Message, Hint: doc.Error.Hint, Details: doc.Error.Details}
+	return &Error{Kind: doc.Error.Kind.Known(), Code: doc.Error.Code, Message: doc.Error.Message, Hint: doc.Error.Hint, Details: doc.Error.Details}
 }
 
 // findBinary returns the path of the program.
@@ -219,7 +220,7 @@ func (c *Client) findBinary() (string, error) {
 	path, err := exec.LookPath(c.binary)
 	if err != nil {
 		return "", &Error{
-			Code: api.CodeNoLocalBinary, Message: "the files of this machine are sent to " + c.where() + " by the program forkcell: " + err.Error(),
+			Kind: api.Failed, Code: api.CodeNoLocalBinary, Message: "the files of this machine are sent to " + c.where() + " by the program forkcell: " + err.Error(),
 			Hint: "install it, or use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
 		}
 	}

@@ -31,7 +31,7 @@ func (f CellFilter) query() url.Values {
 // Create makes a cell. A path of the source is one of the daemon's machine.
 func (s *Cells) Create(ctx context.Context, r CreateCell, opts ...CallOption) (*Cell, error) {
 	if r.ForkOf != "" {
-		return nil, &Error{Code: api.CodeUsage, Message: "Create makes one cell from a source", Hint: "use Fork of the cell " + r.ForkOf}
+		return nil, &Error{Kind: api.Usage, Code: api.CodeUsage, Message: "Create makes one cell from a source", Hint: "use Fork of the cell " + r.ForkOf}
 	}
 	made, err := post[InitResult](ctx, s.client, "/v1/cells", r, opts)
 	if err != nil {

@@ -16,7 +16,7 @@ const maxDocument = 256 << 20
 func readAll(body io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
-		return nil, &Error{Code: api.CodeProtocol, Message: fmt.Sprintf("more than %d bytes", maxDocument)}
+		return nil, &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: fmt.Sprintf("more than %d bytes", maxDocument)}
 	}
 	return text, err
 }
@@ -27,7 +27,7 @@ func readAll(body io.Reader) ([]byte, error) {
 func readDocument(text []byte, doc any) error {
 	err := answer.Decode(text, doc)
 	if wrong, ok := errors.AsType[*answer.GrammarError](err); ok {
-		return &Error{Code: api.CodeProtocol, Message: wrong.Error(), Hint: "what answers is no daemon of forkcell, or a hostile one"}
+		return &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: wrong.Error(), Hint: "what answers is no daemon of forkcell, or a hostile one"}
 	}
 	return err
 }

@@ -13,12 +13,17 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
+// Kind sorts failures by what the caller can do about them: "failed", "usage",
+// "not_found", "refused" or "busy".
+type Kind = api.Kind
+
 // Code is a stable word for a failure, such as "not_found".
 type Code = api.Code
 
 // Error is a failure that the daemon reports, or that the client finds before it
 // sends anything.
 type Error struct {
+	Kind   Kind
 	Code   Code
 	Status int // of HTTP; 0 if nothing was sent
 	// Message says what failed and why.
@@ -83,7 +88,7 @@ func readError(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil || readDocument(text, &p) != nil || p.Code == "" {
 		// Something else than a daemon answered.
-		return &Error{Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
+		return &Error{Kind: api.Failed, Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
 	}
 	return problemError(p)
 }
@@ -91,7 +96,7 @@ func readError(resp *http.Response) error {
 // reasonProblem returns the problem of a socket that was closed with a reason, which is a
 // code.
 func reasonProblem(reason string) api.Problem {
-	p := api.Problem{Code: Code(reason), Detail: "the command could not be followed to its end"}
+	p := api.Problem{Kind: api.Failed, Code: Code(reason), Detail: "the command could not be followed to its end"}
 	if p.Code == "" || answer.Check(p) != nil {
 		p.Code = api.CodeProtocol
 	}
@@ -99,5 +104,7 @@ func reasonProblem(reason string) api.Problem {
 }
 
 func problemError(p api.Problem) *Error {
-	return &Error{Code: p.Code, Status: p.Status, Message: p.Detail, Hint: p.Hint, Details: p.Details, RequestID: p.Instance}
+	return &Error{
+		Kind: p.Kind.Known(), Code: p.Code, Status: p.Status, Message: p.Detail, Hint: p.Hint, Details: p.Details, RequestID: p.Instance,
+	}
 }

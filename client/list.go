@@ -39,7 +39,7 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 			}
 			if len(page.Items) == 0 || *page.Next == q.Get("cursor") {
 				var none T
-				yield(none, &Error{Code: api.CodeProtocol, Message: "GET " + path + ": a list without an end"})
+				yield(none, &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: "GET " + path + ": a list without an end"})
 				return
 			}
 			q.Set("cursor", *page.Next)

@@ -126,7 +126,10 @@ func responseTexts(t *testing.T) map[string][]string {
 		Paths map[string]map[string]struct {
 			Responses map[string]any
 		}
-		Components struct{ Schemas map[string]map[string]any }
+		Components struct {
+			Schemas   map[string]map[string]any
+			Responses map[string]any
+		}
 	}
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
@@ -138,6 +141,7 @@ func responseTexts(t *testing.T) map[string][]string {
 			todo = append(todo, m[1])
 		}
 	}
+	refer(doc.Components.Responses)
 	for _, path := range doc.Paths {
 		for _, operation := range path {
 			refer(operation.Responses)

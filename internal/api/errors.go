@@ -18,6 +18,16 @@ const (
 	Busy     Kind = "busy"      // another process works on the cell, or a limit is reached
 )
 
+// Known returns a kind as this version knows it: Failed for any other.
+func (k Kind) Known() Kind {
+	switch k {
+	case Usage, NotFound, Refused, Busy:
+		return k
+	case Failed:
+	}
+	return Failed
+}
+
 // Error is a failure that a person reads: what failed and why, and the next step.
 type Error struct {
 	Kind Kind `json:"kind"`

@@ -374,6 +374,7 @@ type Problem struct {
 	Title    string   `json:"title" doc:"The status in words."`
 	Status   int      `json:"status"`
 	Detail   string   `json:"detail" doc:"What failed and why."`
+	Kind     Kind     `json:"kind" enum:"failed,usage,not_found,refused,busy" doc:"What the caller can do about it. A later version may know more kinds; treat those as failed."`
 	Code     Code     `json:"code" doc:"A stable word for the failure."`
 	Hint     string   `json:"hint" doc:"What to do."`
 	Details  []string `json:"details" doc:"Every path or field concerned, one line each."`

@@ -279,7 +279,7 @@ func TestErrorShape(t *testing.T) {
 	if err := json.Unmarshal([]byte(stderr), &doc); err != nil {
 		t.Fatal(err)
 	}
-	want := errorBody{Code: api.CodeConflict, Message: hostile.Message, Hint: hostile.Hint, Details: hostile.Details}
+	want := errorBody{Kind: api.Refused, Code: api.CodeConflict, Message: hostile.Message, Hint: hostile.Hint, Details: hostile.Details}
 	if diff := cmp.Diff(want, doc.Error); diff != "" {
 		t.Error(diff)
 	}

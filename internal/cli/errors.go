@@ -27,6 +27,7 @@ func refusal(code api.Code, hint, format string, args ...any) *api.Error {
 
 // errorBody is the error as --json shows it.
 type errorBody struct {
+	Kind    api.Kind `json:"kind"`
 	Code    api.Code `json:"code"`
 	Message string   `json:"message"`
 	Hint    string   `json:"hint"`
@@ -36,13 +37,13 @@ type errorBody struct {
 func bodyOf(err error) errorBody {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		// The text of the whole chain begins with the outermost error.
-		return errorBody{Code: e.Code, Message: err.Error(), Hint: e.Hint, Details: e.Details}
+		return errorBody{Kind: e.Kind, Code: e.Code, Message: err.Error(), Hint: e.Hint, Details: e.Details}
 	}
 	code := api.CodeFailed
 	if errors.Is(err, errInterrupted) {
 		code = api.CodeInterrupted
 	}
-	return errorBody{Code: code, Message: err.Error()}
+	return errorBody{Kind: api.Failed, Code: code, Message: err.Error()}
 }
 
 // printError writes a failure to stderr: one line, and one more per detail.

@@ -229,7 +229,7 @@ func (r *governedRun) document(err error) resultDocument {
 		body := bodyOf(err)
 		doc.Error = &body
 	case doc.RunResult.Error != "":
-		doc.Error = &errorBody{Code: api.CodeFailed, Message: doc.RunResult.Error}
+		doc.Error = &errorBody{Kind: api.Failed, Code: api.CodeFailed, Message: doc.RunResult.Error}
 	}
 	return doc
 }

@@ -175,7 +175,7 @@ func (d *daemon) problem(status int, code api.Code, method, path string, body an
 	d.Helper()
 	var p api.Problem
 	h := d.want(status, &p, method, path, body, header...)
-	if h.Get("Content-Type") != "application/problem+json" || p.Code != code || p.Status != status || p.Instance != h.Get("X-Request-Id") {
+	if h.Get("Content-Type") != "application/problem+json" || p.Code != code || p.Kind == "" || p.Kind != p.Kind.Known() || p.Status != status || p.Instance != h.Get("X-Request-Id") {
 		d.Errorf("%s %s: %s %+v", method, path, h.Get("Content-Type"), p)
 	}
 	return p

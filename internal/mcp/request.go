@@ -103,7 +103,7 @@ func problemOf(resp *http.Response) error {
 }
 
 func errorOf(p api.Problem) error {
-	return &api.Error{Code: p.Code, Message: p.Detail, Hint: p.Hint, Details: p.Details}
+	return &api.Error{Kind: p.Kind, Code: p.Code, Message: p.Detail, Hint: p.Hint, Details: p.Details}
 }
 
 // fetch sends a request, and returns the document of the answer: decoded, and as it

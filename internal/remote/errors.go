@@ -3,9 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/client"
@@ -43,7 +41,7 @@ func failure(err error) error {
 
 // reported returns a failure that the daemon reports.
 func reported(p *client.Error) *api.Error {
-	e := &api.Error{Kind: kindOf(p.Code, p.Status), Code: p.Code, Message: p.Message, Hint: p.Hint, Details: p.Details}
+	e := &api.Error{Kind: p.Kind, Code: p.Code, Message: p.Message, Hint: p.Hint, Details: p.Details}
 	if p.Code == api.CodeExec {
 		e.Err = &driver.StartError{Step: "exec", Cause: startCause(p.Message), Err: errors.New(p.Message)}
 	}
@@ -81,28 +79,4 @@ func startCause(message string) driver.Cause {
 		return driver.CauseNotFound
 	}
 	return driver.CauseNotExecutable
-}
-
-// kindOf returns the kind of a failure, by its code and its status.
-func kindOf(code api.Code, status int) api.Kind {
-	failed := []api.Code{api.CodeImport, api.CodeNetwork, api.CodeExec, api.CodeInterrupted, api.CodeDiskFull, api.CodeNoWinner, api.CodeProtocol}
-	switch {
-	case code == api.CodeWorkdir:
-		return api.Usage
-	case slices.Contains(failed, code):
-		return api.Failed
-	}
-	switch status {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUpgradeRequired,
-		http.StatusRequestedRangeNotSatisfiable:
-		return api.Usage
-	case http.StatusNotFound:
-		return api.NotFound
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return api.Busy
-	}
-	if status >= http.StatusInternalServerError {
-		return api.Failed
-	}
-	return api.Refused
 }

@@ -18,7 +18,7 @@ func TestOlderDaemon(t *testing.T) {
 		"body.warm: unexpected property":     "the daemon does not know warm: it is of another version than this program",
 		"body.n: expected integer":           "validation failed",
 	} {
-		p := &client.Error{Code: api.CodeUsage, Status: http.StatusBadRequest, Message: "validation failed", Hint: "see /docs", Details: []string{detail}}
+		p := &client.Error{Kind: api.Usage, Code: api.CodeUsage, Status: http.StatusBadRequest, Message: "validation failed", Hint: "see /docs", Details: []string{detail}}
 		if err := failure(p); api.KindOf(err) != api.Usage || err.Error() != want {
 			t.Error(err)
 		}

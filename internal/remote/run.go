@@ -67,7 +67,9 @@ func (e *Engine) endRun(ctx context.Context, begun <-chan string, giveUp func())
 }
 
 func problem(p *api.Problem) *client.Error {
-	return &client.Error{Code: p.Code, Status: p.Status, Message: p.Detail, Hint: p.Hint, Details: p.Details, RequestID: p.Instance}
+	return &client.Error{
+		Kind: p.Kind.Known(), Code: p.Code, Status: p.Status, Message: p.Detail, Hint: p.Hint, Details: p.Details, RequestID: p.Instance,
+	}
 }
 
 func (e *Engine) runBody(ctx context.Context, r api.RunRequest, input bool) (api.RunSocketBody, error) {

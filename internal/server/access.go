@@ -19,19 +19,19 @@ const recheck = time.Second
 func (c *call) deny(scope Scope) *problem {
 	if c.caller.name == "" {
 		p := newProblem(c.id, http.StatusUnauthorized, &api.Error{
-			Code: api.CodeUnauthenticated, Message: "the request has no valid token", Hint: "send `Authorization: Bearer fct_...`",
+			Kind: api.Refused, Code: api.CodeUnauthenticated, Message: "the request has no valid token", Hint: "send `Authorization: Bearer fct_...`",
 		})
 		p.header = http.Header{"Www-Authenticate": {"Bearer"}}
 		return p
 	}
 	if scope == Unbounded {
 		return newProblem(c.id, http.StatusForbidden, &api.Error{
-			Code: api.CodeForbidden, Message: "the request is about the whole home, and the token is bound to cells, a policy or a quota",
+			Kind: api.Refused, Code: api.CodeForbidden, Message: "the request is about the whole home, and the token is bound to cells, a policy or a quota",
 			Hint: "`forkcell token create --scope admin` makes one without bounds",
 		})
 	}
 	return newProblem(c.id, http.StatusForbidden, &api.Error{
-		Code: api.CodeForbidden, Message: "the token does not have the scope " + string(scope),
+		Kind: api.Refused, Code: api.CodeForbidden, Message: "the token does not have the scope " + string(scope),
 		Hint: "`forkcell token create --scope " + string(scope) + "` makes one that has it",
 	})
 }
@@ -52,7 +52,7 @@ func (c *call) mayName(name string) error {
 func (s *Server) tokenProblem(c *call, err error) *problem {
 	if wait, ok := errors.AsType[*token.WaitError](err); ok {
 		return newProblem(c.id, http.StatusTooManyRequests, &api.Error{
-			Code: api.CodeQuota, Message: wait.Error(), Hint: "check the token",
+			Kind: api.Busy, Code: api.CodeQuota, Message: wait.Error(), Hint: "check the token",
 		}).after(wait.Retry)
 	}
 	if errors.Is(err, token.ErrRefused) {
@@ -89,7 +89,7 @@ func (s *Server) watch(c *call, revoked func()) (stop func()) {
 func (s *Server) checkSite(r *http.Request, p peer) error {
 	if !p.unix && !s.ownHost(r.Host) {
 		return newProblem("", http.StatusMisdirectedRequest, &api.Error{
-			Code: api.CodeMisdirected, Message: "this daemon does not serve the host of the request", Hint: "`forkcell serve --host NAME` adds a name",
+			Kind: api.Refused, Code: api.CodeMisdirected, Message: "this daemon does not serve the host of the request", Hint: "`forkcell serve --host NAME` adds a name",
 		})
 	}
 	origins := r.Header.Values("Origin")
@@ -102,7 +102,7 @@ func (s *Server) checkSite(r *http.Request, p peer) error {
 	}
 	if u, err := url.Parse(origins[0]); err != nil || len(origins) > 1 || u.Scheme != scheme || u.Host != r.Host {
 		return newProblem("", http.StatusForbidden, &api.Error{
-			Code: api.CodeForbidden, Message: "requests of other sites are refused", Hint: "send the request from the daemon's own address, or not from a browser",
+			Kind: api.Refused, Code: api.CodeForbidden, Message: "requests of other sites are refused", Hint: "send the request from the daemon's own address, or not from a browser",
 		})
 	}
 	return nil

@@ -110,11 +110,7 @@ func (s *Server) docs() ([]byte, error) {
 // docsTags returns the operations by tag.
 func docsTags(paths map[string]*huma.PathItem) (tags []docsTag) {
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		item := paths[path]
-		for _, op := range []*huma.Operation{item.Get, item.Head, item.Post, item.Put, item.Patch, item.Delete, item.Options} {
-			if op == nil {
-				continue
-			}
+		for _, op := range operationsAt(paths[path]) {
 			at := slices.IndexFunc(tags, func(t docsTag) bool { return t.Name == op.Tags[0] })
 			if at < 0 {
 				at = len(tags)

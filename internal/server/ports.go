@@ -120,12 +120,14 @@ func checkPort(r *http.Request, t portTarget) (int, error) {
 	case err != nil || port == 0:
 		return 0, api.Usagef("write a number from 1 to 65535", "malformed port")
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		p := newProblem("", http.StatusMethodNotAllowed, &api.Error{Code: api.CodeMethod, Message: "a port takes no request with this method", Hint: "use another method"})
+		p := newProblem("", http.StatusMethodNotAllowed, &api.Error{
+			Kind: api.Usage, Code: api.CodeMethod, Message: "a port takes no request with this method", Hint: "use another method",
+		})
 		p.header = http.Header{"Allow": {strings.Join(portMethods(), ", ")}}
 		return 0, p
 	case isNavigation(r.Header):
 		return 0, newProblem("", http.StatusForbidden, &api.Error{
-			Code: api.CodeForbidden, Message: "a browser cannot show a page of a cell at the address of the daemon", Hint: "use `forkcell port-forward`",
+			Kind: api.Refused, Code: api.CodeForbidden, Message: "a browser cannot show a page of a cell at the address of the daemon", Hint: "use `forkcell port-forward`",
 		})
 	}
 	return int(port), nil
@@ -164,11 +166,6 @@ func (s *Server) describePorts() {
 			{Name: "path", In: "path", Required: true, Description: "Path for the listener: any number of parts, also none. The query belongs to it too.", Schema: text},
 		}
 		op.Responses = map[string]*huma.Response{"default": {Description: "What the listener answers."}}
-		for _, status := range op.Errors {
-			op.Responses[strconv.Itoa(status)] = &huma.Response{
-				Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: schemaOf[problem](doc.Components.Schemas)}},
-			}
-		}
 		doc.AddOperation(&op)
 	}
 }

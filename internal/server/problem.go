@@ -76,7 +76,7 @@ func failedProblem(c *call) *problem {
 func newProblem(id string, status int, e *api.Error) *problem {
 	return &problem{Problem: api.Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message,
-		Code: e.Code, Hint: e.Hint, Details: append([]string{}, e.Details...), Instance: id,
+		Kind: e.Kind, Code: e.Code, Hint: e.Hint, Details: append([]string{}, e.Details...), Instance: id,
 	}}
 }
 
@@ -105,20 +105,20 @@ func statusOf(e *api.Error) int {
 // libraryProblem makes the problem document of an error that the library found: a
 // malformed body, a missing field, an unknown parameter.
 func libraryProblem(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-	e := &api.Error{Code: api.CodeUsage, Message: msg, Hint: "see /docs"}
+	e := &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: msg, Hint: "see /docs"}
 	switch status {
 	case http.StatusUnprocessableEntity:
 		status = http.StatusBadRequest
 	case http.StatusRequestEntityTooLarge:
-		e.Code = api.CodeTooLarge
+		e.Kind, e.Code = api.Refused, api.CodeTooLarge
 	case http.StatusRequestTimeout:
-		e.Code = api.CodeSlow
+		e.Kind, e.Code = api.Refused, api.CodeSlow
 	case http.StatusNotAcceptable:
 		e.Code = api.CodeNotAcceptable
 	case http.StatusUnsupportedMediaType:
 		e.Code = api.CodeMediaType
 	case http.StatusInternalServerError:
-		e.Code, e.Hint = api.CodeFailed, ""
+		e.Kind, e.Code, e.Hint = api.Failed, api.CodeFailed, ""
 	}
 	for _, err := range errs {
 		if own, ok := errors.AsType[*api.Error](err); ok { // the body could not be read
@@ -167,14 +167,14 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r.Context())
 	if allowed := s.methods(r); len(allowed) > 0 {
 		p := newProblem(c.id, http.StatusMethodNotAllowed, &api.Error{
-			Code: api.CodeMethod, Message: "the resource does not take this method", Hint: "use " + strings.Join(allowed, " or "),
+			Kind: api.Usage, Code: api.CodeMethod, Message: "the resource does not take this method", Hint: "use " + strings.Join(allowed, " or "),
 		})
 		p.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
 		writeProblem(w, p)
 		return
 	}
 	writeProblem(w, newProblem(c.id, http.StatusNotFound, &api.Error{
-		Code: api.CodeNotFound, Message: "no such resource", Hint: "/openapi.json lists the resources",
+		Kind: api.NotFound, Code: api.CodeNotFound, Message: "no such resource", Hint: "/openapi.json lists the resources",
 	}))
 }
 

@@ -44,10 +44,10 @@ func (s *Server) quotaProblem(c *call, err error) error {
 	if !ok {
 		return err
 	}
-	e := &api.Error{Code: api.CodeQuota, Message: exceeded.Error()}
+	e := &api.Error{Kind: api.Busy, Code: api.CodeQuota, Message: exceeded.Error()}
 	switch {
 	case exceeded.Unlimited:
-		e.Hint = "send " + exceeded.Quota
+		e.Kind, e.Hint = api.Refused, "send "+exceeded.Quota
 		return newProblem(c.id, http.StatusUnprocessableEntity, e)
 	case exceeded.Quota == token.QuotaDisk:
 		e.Hint = "remove cells, with now=true so that their states are not kept; waiting does not help"

@@ -120,6 +120,7 @@ func New(c Config) *Server {
 	s.api = humago.New(s.mux, apiConfig())
 	s.api.UseMiddleware(s.authorize)
 	s.addRoutes()
+	shareErrors(s.api.OpenAPI())
 	describeOperatorFields(s.api.OpenAPI().Components.Schemas)
 	s.words = routeWords(s.api.OpenAPI())
 	return s

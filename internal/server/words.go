@@ -28,8 +28,8 @@ func (s *Server) worded(e *api.Error) *api.Error {
 // same.
 func routeWords(doc *huma.OpenAPI) (words hint.Words) {
 	for path, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-			if op == nil || op.Extensions[commandKey] == nil {
+		for _, op := range operationsAt(item) {
+			if op.Extensions[commandKey] == nil {
 				continue
 			}
 			command, _ := op.Extensions[commandKey].(string)

@@ -29,7 +29,7 @@ def test_story(fc: Forkcell, project: Path) -> None:
     cell.remove(force=True)
     with pytest.raises(ForkcellError) as e:
         fc.cells.get("story")
-    assert (e.value.code, e.value.status) == ("not_found", 404) and e.value.request_id
+    assert (e.value.code, e.value.status) == ("not_found", 404) and e.value.kind == "not_found" and e.value.request_id
 
 
 def test_failure_is_a_result(fc: Forkcell, project: Path) -> None:

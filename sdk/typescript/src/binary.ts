@@ -2,7 +2,7 @@
 // because only it knows which files hold secrets, and writes back to them, with its
 // journal in the caller's own home.
 import type { Address } from "./config.js";
-import { ForkcellError } from "./errors.js";
+import { ForkcellError, knownKind, type ErrorParts } from "./errors.js";
 import { camel } from "./names.js";
 
 /** The program, and the daemon that it talks to. */
@@ -73,8 +73,8 @@ async function run<T>(binary: Binary, verb: string[], cell: string, write: Write
   const ended = await start(binary, [...own, ...verb, "--", cell], signal);
   try {
     if (ended.code === 0) return camel(JSON.parse(ended.stdout)) as T;
-    const { code, message, hint, details } = (JSON.parse(ended.stderr) as { error: { code: string; message: string; hint?: string; details?: string[] } }).error;
-    throw new ForkcellError(code, { message, hint: hint ?? "", details: details ?? [] });
+    const { kind, code, message, hint, details } = (JSON.parse(ended.stderr) as { error: ErrorParts & { code: string } }).error;
+    throw new ForkcellError(code, { kind: knownKind(kind), message: message ?? "", hint: hint ?? "", details: details ?? [] });
   } catch (cause) {
     if (cause instanceof ForkcellError) throw cause;
     throw new ForkcellError("protocol", { message: `${binary.path}: exit code ${ended.code}: ${ended.stderr.slice(0, 200)}` });

@@ -1,7 +1,11 @@
 import { grammars } from "./grammar.js";
 
+/** What the caller can do about a failure. */
+export type Kind = "failed" | "usage" | "not_found" | "refused" | "busy";
+
 // The parts of a ForkcellError besides its code.
 export interface ErrorParts {
+  kind?: Kind;
   status?: number;
   hint?: string;
   message?: string;
@@ -12,10 +16,11 @@ export interface ErrorParts {
 
 /**
  * A failure that the daemon reports, or that the client finds before it sends anything.
- * `code` is a stable word such as "not_found". `status` is that of HTTP, and 0 if there
+ * `kind` sorts failures by what the caller can do about them. `code` is a stable word such as "not_found". `status` is that of HTTP, and 0 if there
  * was no answer. `hint` says what to do.
  */
 export class ForkcellError extends Error {
+  readonly kind: Kind;
   readonly code: string;
   readonly status: number;
   readonly hint: string;
@@ -26,6 +31,7 @@ export class ForkcellError extends Error {
   constructor(code: string, parts: ErrorParts = {}) {
     super(visible(textOf(parts, code)), { cause: parts.cause });
     this.name = "ForkcellError";
+    this.kind = parts.kind ?? (code === "usage" ? "usage" : "failed");
     this.code = code;
     this.status = parts.status ?? 0;
     this.hint = parts.hint ?? "";
@@ -44,13 +50,23 @@ export class ForkcellError extends Error {
 
   /** Returns the error of a problem document. */
   static fromProblem(status: number, document: unknown): ForkcellError {
-    const p = (document ?? {}) as { code?: unknown; detail?: unknown; hint?: unknown; details?: unknown; instance?: unknown };
+    const p = (document ?? {}) as { code?: unknown; detail?: unknown; hint?: unknown; kind?: unknown; details?: unknown; instance?: unknown };
     if (!isCode(p.code)) return new ForkcellError("protocol", { status, message: `unexpected answer with the status ${status}` });
     return new ForkcellError(p.code, {
+      kind: knownKind(p.kind),
       status: Number(status) || 0, hint: String(p.hint ?? ""), message: String(p.detail ?? ""),
       details: Array.isArray(p.details) ? p.details.map(String) : [], requestId: String(p.instance ?? ""),
     });
   }
+}
+
+/** Returns a kind as this version knows it: "failed" for any other. */
+export function knownKind(value: unknown): Kind {
+  switch (value) {
+    case "usage": case "not_found": case "refused": case "busy":
+      return value;
+  }
+  return "failed";
 }
 
 /** Reports whether a value is a code: programs compare it, and print it. */

@@ -17,7 +17,7 @@ export { Cells } from "./cells.js";
 export { Forkcell } from "./client.js";
 export type { ClientOptions } from "./config.js";
 export { Diff } from "./diff.js";
-export { ForkcellError } from "./errors.js";
+export { ForkcellError, type Kind } from "./errors.js";
 export { Events, type EventFilter, type FollowedEvent } from "./events.js";
 export { ExecSocket, type ExecExit, type Output } from "./execsocket.js";
 export { Files } from "./files.js";

@@ -39,7 +39,7 @@ test("a run is accepted, applied and undone", async () => {
   await cell.undo();
   assert.equal(await readFile(join(source, "hello.txt"), "utf8"), "hello\n");
   await cell.remove({ force: true });
-  await assert.rejects(fc.cells.get("story"), (e) => e instanceof ForkcellError && e.code === "not_found" && e.status === 404 && e.requestId !== "");
+  await assert.rejects(fc.cells.get("story"), (e) => e instanceof ForkcellError && e.kind === "not_found" && e.code === "not_found" && e.status === 404 && e.requestId !== "");
 });
 
 test("a command that fails is a result", async () => {

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._config import Address
-from ._errors import ForkcellError
+from ._errors import ForkcellError, known_kind
 
 # The fields of a new cell that are flags of the same name, and those that are sent in another form.
 SETTINGS = ("backend", "runtime", "mount_at", "exclude", "ttl", "idle_timeout", "on_timeout")
@@ -110,4 +110,10 @@ def _result(program: str, done: subprocess.CompletedProcess[bytes]) -> Any:
     except (ValueError, KeyError, TypeError) as e:
         text = done.stderr[:200].decode("utf-8", "replace")
         raise ForkcellError("protocol", message=f"{program}: exit code {done.returncode}: {text}") from e
-    raise ForkcellError(error["code"], hint=error.get("hint", ""), message=error.get("message", ""), details=error.get("details"))
+    raise ForkcellError(
+        error["code"],
+        hint=error.get("hint", ""),
+        message=error.get("message", ""),
+        details=error.get("details"),
+        kind=known_kind(error.get("kind")),
+    )

@@ -13,7 +13,8 @@ SHOWN = 5
 class ForkcellError(Exception):
     """A failure that the daemon reports, or that the client finds before it sends anything.
 
-    code is a stable word such as "not_found". status is that of HTTP, and 0 if there
+    kind says what the caller can do about it: "failed", "usage", "not_found", "refused"
+    or "busy". code is a stable word such as "not_found". status is that of HTTP, and 0 if there
     was no answer. hint says what to do. details has every path or field concerned.
     request_id is the id of the request in the log and the journal of the daemon.
     """
@@ -27,8 +28,10 @@ class ForkcellError(Exception):
         message: str = "",
         details: list[str] | None = None,
         request_id: str = "",
+        kind: str = "",
     ) -> None:
         super().__init__(message or code)
+        self.kind = kind or ("usage" if code == "usage" else "failed")
         self.code = code
         self.status = status
         self.hint = hint
@@ -62,7 +65,13 @@ class ForkcellError(Exception):
             message=str(document.get("detail", "")),
             details=[str(line) for line in document.get("details") or []],
             request_id=str(document.get("instance", "")),
+            kind=known_kind(document.get("kind")),
         )
+
+
+def known_kind(value: Any) -> str:
+    """Return a kind as this version knows it: "failed" for any other."""
+    return value if value in ("usage", "not_found", "refused", "busy") else "failed"
 
 
 def is_code(value: Any) -> TypeGuard[str]:

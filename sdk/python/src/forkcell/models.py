@@ -704,6 +704,10 @@ class Problem:
     """
     The id of the request.
     """
+    kind: Literal['failed', 'usage', 'not_found', 'refused', 'busy']
+    """
+    What the caller can do about it. A later version may know more kinds; treat those as failed.
+    """
     status: int
     title: str
     """
