@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // followTools returns the tools that show what runs do and write.
@@ -109,15 +109,19 @@ func describeEvent(raw []byte) (string, error) {
 // lastLines reads lines of JSON, and keeps the last ones.
 func lastLines(r io.Reader, limit int) (*eventList, error) {
 	doc := &eventList{Items: []json.RawMessage{}}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 64<<10), maxEvent)
-	for lines.Scan() {
+	for stream := sse.NewReader(r); ; {
+		line, err := stream.Line()
+		if errors.Is(err, io.EOF) {
+			return doc, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 		if len(doc.Items) == limit {
 			doc.Items, doc.Truncated = append(doc.Items[:0], doc.Items[1:]...), true
 		}
-		doc.Items = append(doc.Items, bytes.Clone(lines.Bytes()))
+		doc.Items = append(doc.Items, line)
 	}
-	return doc, lines.Err()
 }
 
 type waitArgs struct {

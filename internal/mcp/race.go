@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // raceTools returns the tool that makes several attempts.
@@ -33,11 +34,11 @@ func runRace(ctx context.Context, c *call, in raceArgs) (*answer, error) {
 	defer resp.Body.Close()
 	var doc api.RaceResult
 	ended := 0
-	err = followResult(resp.Body, &doc, func(name string, _ []byte) error {
-		if name == string(api.RaceAttempted) {
+	stream := watched{resp.Body, func() { c.progress.report(ctx, fmt.Sprintf("racing, %d attempts have ended", ended)) }}
+	err = followResult(stream, &doc, func(m sse.Event) error {
+		if m.Name == string(api.RaceAttempted) {
 			ended++
 		}
-		c.progress.report(ctx, fmt.Sprintf("racing, %d attempts have ended", ended))
 		return nil
 	})
 	if err != nil {

@@ -1,18 +1,15 @@
 package remote
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 func eventFilter(q api.EventQuery) client.EventFilter {
@@ -97,12 +94,13 @@ func (e *Engine) position(ctx context.Context, cell string) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); ; {
-		if !lines.Scan() {
-			return "", failure(cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+	for stream := sse.NewReader(resp.Body); ; {
+		m, err := stream.Next()
+		if err != nil {
+			return "", failure(err)
 		}
-		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
-			return id, nil
+		if m.ID != "" {
+			return m.ID, nil
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +10,8 @@ import (
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/sse"
 )
-
-// maxRaceLine bounds a line of the stream of a race.
-const maxRaceLine = 16 << 20
 
 // Race makes several attempts in forks of a cell. The end of the context ends it. A
 // refused apply does not change the decision.
@@ -45,32 +41,24 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 
 // readRace reads the stream of a race. There can be a result and a problem, in any order.
 func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent)) (res *api.RaceResult, err error) {
-	lines := bufio.NewScanner(stream)
-	lines.Buffer(nil, maxRaceLine)
-	kind := ""
-	for lines.Scan() {
-		key, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
-		switch string(key) {
-		case "event":
-			kind = string(value)
-		case "data":
-			ended, problem := raceEvent(kind, value, events)
-			if problem != nil {
-				err = problem
-			}
-			if ended != nil {
-				res = ended
-			}
+	in := sse.NewReader(stream)
+	m, end := in.Next()
+	for ; end == nil; m, end = in.Next() {
+		ended, problem := raceEvent(m, events)
+		if problem != nil {
+			err = problem
+		}
+		if ended != nil {
+			res = ended
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return res, err
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return res, ctx.Err()
-	}
-	if err := lines.Err(); err != nil || res == nil {
-		return res, failure(fmt.Errorf("the stream of the race ended: %w", errors.Join(err, io.ErrUnexpectedEOF)))
+	case res == nil || !errors.Is(end, io.EOF):
+		return res, failure(fmt.Errorf("the stream of the race ended: %w", end))
 	}
 	return res, nil
 }
@@ -97,24 +85,24 @@ func (e *Engine) Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResu
 }
 
 // raceEvent handles an event. The result ends the race.
-func raceEvent(kind string, data []byte, events func(api.RaceEvent)) (*api.RaceResult, error) {
-	switch api.RaceEventKind(kind) {
+func raceEvent(m sse.Event, events func(api.RaceEvent)) (*api.RaceResult, error) {
+	switch kind := api.RaceEventKind(m.Name); kind {
 	case api.RaceAttempted, api.RaceJudged:
-		ev := api.RaceEvent{Kind: api.RaceEventKind(kind)}
-		if err := decode(data, &ev.Attempt); err != nil {
+		ev := api.RaceEvent{Kind: kind}
+		if err := decode(m.Data, &ev.Attempt); err != nil {
 			return nil, err
 		}
 		events(ev)
 	case api.RaceEnded:
 		res := new(api.RaceResult)
-		if err := decode(data, res); err != nil {
+		if err := decode(m.Data, res); err != nil {
 			return nil, err
 		}
 		events(api.RaceEvent{Kind: api.RaceEnded, Result: res})
 		return res, nil
 	case "problem":
 		var p api.Problem
-		if err := decode(data, &p); err != nil {
+		if err := decode(m.Data, &p); err != nil {
 			return nil, err
 		}
 		return nil, reported(problem(&p))

@@ -23,6 +23,27 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// letters is a line without an end.
+type letters struct{}
+
+func (letters) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
+}
+
+func TestEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, stream := range map[string]io.Reader{
+		"a line": letters{}, "many lines": io.MultiReader(strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", maxEvent>>20)), letters{}),
+	} {
+		if m, err := NewReader(stream).Next(); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%s: %d bytes, %v", name, len(m.Data), err)
+		}
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	f.Add("event: a\ndata: b\n\n")
 	f.Add(":\n\r\n\rid\ndata")
