@@ -16,10 +16,16 @@ INGVISOR  := cd gvisor && $(GVISORENV) $(GO)
 export PATH := $(PATH):/usr/local/go/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test sdk lint vuln bench demo fuzz clean
+.PHONY: help setup build install test sdk lint vuln bench demo fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install and fetch what the tests and the bench can use (as root on Debian)
+	@for t in build test sdk agents browser bench lint; do scripts/setup.sh $$t; done
+	@scripts/conformance/fetch.sh
+	@scripts/sdk.sh fetch
+	@scripts/agents.sh fetch
 
 build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binaries
 	@scripts/setup.sh build
@@ -41,6 +47,14 @@ test: ## run every test: unit, script, property, race, fuzz (short), crash; as r
 	@scripts/setup.sh test
 	@scripts/conformance/fetch.sh
 	$(TESTENV) $(GO) run -buildvcs=false ./scripts/runtests $(TESTFLAGS)
+
+.PHONY: quick
+quick: ## check what changed since a commit: format, and lint and tests of the packages (BASE=HEAD)
+	@$(TESTENV) scripts/quick.sh
+
+.PHONY: lanes
+lanes: ## run every lane of CI, and write those that pass to .ci/passed
+	$(TESTENV) $(GO) run -buildvcs=false ./scripts/lanes -all -record
 
 sdk: build gvisor ## test the packages for Python and TypeScript, and the examples, beside a real daemon
 	@scripts/setup.sh sdk

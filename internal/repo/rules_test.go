@@ -180,7 +180,7 @@ type exception struct {
 // apart are programs beside the product; nothing of it may know them, and they
 // know it by its command line only.
 func apart() []string {
-	return []string{"bench", "scripts/compat", "scripts/runtests", "internal/repo"}
+	return []string{"bench", "scripts/compat", "scripts/lanes", "scripts/runtests", "internal/repo"}
 }
 
 // pkg is what the rules need of go list.
@@ -300,7 +300,7 @@ func TestPackageComments(t *testing.T) {
 			}
 		}
 		want := "Package " + filepath.Base(p.Dir) + " "
-		if strings.HasPrefix(p.name(), "cmd/") || slices.Contains([]string{"bench", "scripts/compat", "scripts/runtests"}, p.name()) {
+		if strings.HasPrefix(p.name(), "cmd/") || slices.Contains([]string{"bench", "scripts/compat", "scripts/lanes", "scripts/runtests"}, p.name()) {
 			want = "Command " + filepath.Base(p.Dir) + " "
 		}
 		if len(docs) != 1 || !strings.HasPrefix(docs[0], want) {
