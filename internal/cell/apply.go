@@ -41,6 +41,7 @@ type application struct {
 	pick    *leftout.Selector
 	aside   *aside
 	gate    *outgoing.Gate
+	repos   *leftout.GitDirs
 	leaves  bool // some changes are no part of the work
 	target  *fsx.Dir
 	merge   merge

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
@@ -17,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -82,17 +82,32 @@ func (s *stateTree) Children(name string) ([]leftout.Child, error) {
 	return out, err
 }
 
-// inGit reports whether a path is in the directory of a git repository.
-func inGit(p string) bool { return slices.Contains(strings.Split(path.Dir(p), "/"), ".git") }
+// gitDirs returns the directories of repositories that are in any of several views.
+func gitDirs(views ...*outgoing.View) *leftout.GitDirs {
+	all := views[0]
+	for _, v := range views[1:] {
+		all = outgoing.Over(all, v)
+	}
+	return leftout.FindGitDirs(all.Names)
+}
+
+// gitDirsOf returns the directories of repositories that are in one of two states.
+func (s *session) gitDirsOf(one, other store.Checkpoint) (*leftout.GitDirs, error) {
+	a, b, err := s.e.Trees(one, other, workspace.AreaWorkspace)
+	return gitDirs(s.e.WorkspaceView(s.cell, one, a), s.e.WorkspaceView(s.cell, other, b)), err
+}
 
 // indexes compares the indexes of git by their entries, because each `git status`
 // rewrites the file times in them. An index that cannot be read is compared by its
 // bytes.
-func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.Hash, bool, error) {
+func indexes(repos *leftout.GitDirs, sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.Hash, bool, error) {
 	return func(side apply.Side, p string) (tree.Hash, bool, error) {
 		files := sides[side]
-		if path.Base(p) != "index" || !inGit(p) || files == nil {
+		if path.Base(p) != "index" || files == nil {
 			return tree.Hash{}, false, nil
+		}
+		if is, err := repos.Is(path.Dir(p)); err != nil || !is {
+			return tree.Hash{}, false, err
 		}
 		entries, err := gitread.ReadIndex(files, p)
 		return gitread.Meaning(entries), err == nil, nil
@@ -155,7 +170,17 @@ func (a *application) untracked(was, now leftout.Claims) (notes []api.PathNote) 
 // heldRepositories names the planned changes that make a repository track paths the
 // rules leave out. allowed reports the paths that the operator allows.
 func (a *application) heldRepositories(ctx context.Context, allowed func(path string) bool) ([]api.Obstacle, error) {
-	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
+	changed := map[string][]string{} // the changes in repositories, by the directories of those
+	for _, op := range a.merge.ops {
+		repo, err := a.repos.Of(op.Path)
+		if err != nil {
+			return nil, err
+		}
+		if repo != "" {
+			changed[repo] = append(changed[repo], op.Path)
+		}
+	}
+	if len(changed) == 0 {
 		return nil, nil
 	}
 	was, now, err := a.tracked(ctx, a.base, a.theirs)
@@ -164,14 +189,20 @@ func (a *application) heldRepositories(ctx context.Context, allowed func(path st
 	}
 	a.result.Untracked = a.untracked(was, now)
 	broken, err := a.brokenRefs()
+	if err != nil {
+		return nil, err
+	}
 	var held []api.Obstacle
 	for _, c := range append(a.newlyTracked(was, now), broken...) {
-		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
-		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return fsx.Within(op.Path, dir) && !allowed(op.Path) }) {
+		dir, err := a.repos.Of(c.source + "/.")
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(changed[dir], func(p string) bool { return !allowed(p) }) {
 			held = append(held, api.Obstacle{Path: c.source, Reason: c.what, Allow: dir})
 		}
 	}
-	return held, err
+	return held, nil
 }
 
 // brokenRefs lists the refs of the target's repositories that would lose their commit:
@@ -186,7 +217,11 @@ func (a *application) brokenRefs() ([]claim, error) {
 		return nil, err
 	}
 	var found []claim
-	for _, dir := range slices.Sorted(maps.Keys(objectsRemoved(a.merge.ops))) {
+	removed, err := objectsRemoved(a.repos, a.merge.ops)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range slices.Sorted(maps.Keys(removed)) {
 		refs, err := brokenIn(dir, base, theirs, leftout.InDir(a.target))
 		if err != nil {
 			return nil, api.Refusef(api.CodeConflict, "--except .git applies the files alone", "the branches of %s cannot be read, and objects that they may need would be removed: %v", quote.Path(dir), err)
@@ -198,17 +233,25 @@ func (a *application) brokenRefs() ([]claim, error) {
 
 // objectsRemoved returns the removals of git objects, by the repositories that lose
 // them and stay.
-func objectsRemoved(ops []apply.Op) map[string][]apply.Op {
+func objectsRemoved(repos *leftout.GitDirs, ops []apply.Op) (map[string][]apply.Op, error) {
 	removed, lost := map[string]bool{}, map[string][]apply.Op{}
 	for _, op := range ops {
 		removed[op.Path] = op.New == nil
 	}
 	for _, op := range ops {
-		if repo := gitread.RepoOfObject(op.Path); repo != "" && op.New == nil && !removed[repo] {
-			lost[repo] = append(lost[repo], op)
+		dir, is := gitread.InObjects(op.Path)
+		if !is || op.New != nil || removed[dir] {
+			continue
+		}
+		is, err := repos.Is(dir)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			lost[dir] = append(lost[dir], op)
 		}
 	}
-	return lost
+	return lost, nil
 }
 
 func brokenIn(dir string, base, theirs, ours gitread.Files) ([]claim, error) {

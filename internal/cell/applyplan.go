@@ -157,7 +157,9 @@ func (a *application) plan(ctx context.Context) error {
 	}
 	a.kept = keptNames(a.changes, a.pick)
 	ours := outgoing.ViewOf(a.target)
-	a.gate.Between(ours, outgoing.Over(a.e.WorkspaceView(a.cell, a.theirs, theirs), ours))
+	view := a.e.WorkspaceView(a.cell, a.theirs, theirs)
+	a.gate.Between(ours, outgoing.Over(view, ours))
+	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.cell, a.base, base))
 	if a.behind, err = a.leftBehind(); err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (a *application) plan(ctx context.Context) error {
 	}
 	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
-		Meaning: indexes(map[apply.Side]gitread.Files{
+		Meaning: indexes(a.repos, map[apply.Side]gitread.Files{
 			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
 			apply.OurSide: leftout.InDir(a.target),
 		}),

@@ -169,13 +169,19 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 	if err != nil {
 		return nil, nil, err
 	}
-	gate, err := stateGate(s.cell, s.e.WorkspaceView(s.cell, from, a), s.e.WorkspaceView(s.cell, to, b))
+	before, after := s.e.WorkspaceView(s.cell, from, a), s.e.WorkspaceView(s.cell, to, b)
+	repos := gitDirs(before, after)
+	gate, err := stateGate(s.cell, before, after)
 	if err != nil {
 		return nil, nil, err
 	}
 	git := false
 	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
-		git = git || inGit(ch.Path)
+		repo, err := repos.Of(ch.Path)
+		if err != nil {
+			return err
+		}
+		git = git || repo != ""
 		verdict, _, err := gate.Judge(ctx, home.Outgoing(ch.Path, ch.Old, ch.New))
 		if verdict == outgoing.Held && err == nil {
 			control = append(control, quote.Path(ch.Path))

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/evidence"
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/home"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -118,7 +118,14 @@ func (s *session) part(ctx context.Context, p *proposal, req api.AcceptRequest) 
 	if err != nil {
 		return nil, err
 	}
-	c := &composed{head: p.before, whole: by.separate()}
+	repos, err := s.gitDirsOf(p.before, s.head)
+	if err != nil {
+		return nil, err
+	}
+	c := &composed{head: p.before}
+	if c.whole, err = by.separate(repos); err != nil {
+		return nil, err
+	}
 	if err := s.withSource(ctx, c, by); err != nil {
 		return nil, err
 	}
@@ -269,21 +276,27 @@ func (s *session) addChanged(ctx context.Context, from, to store.Checkpoint, set
 }
 
 // separate removes from left what others changed as well, and the directories that they
-// need. It returns the paths that both changed.
-func (by *changedPaths) separate() (whole []string) {
+// need. It returns the paths that both changed. A repository is one path.
+func (by *changedPaths) separate(repos *leftout.GitDirs) (whole []string, err error) {
 	repositories, needed := map[string]bool{}, map[string]bool{}
 	for _, set := range []map[string]bool{by.kept, by.source} {
 		for name := range set {
 			needed[name] = true
-			if repo := repository(name); repo != "" {
+			repo, err := repos.Of(name)
+			if err != nil {
+				return nil, err
+			}
+			if repo != "" {
 				repositories[repo] = true
 			}
 		}
 	}
 	shared := map[string]bool{}
 	for name := range by.left {
-		repo := repository(name)
+		repo, err := repos.Of(name)
 		switch {
+		case err != nil:
+			return nil, err
 		case repo != "" && repositories[repo]:
 			shared[repo] = true
 		case needed[name]:
@@ -297,19 +310,7 @@ func (by *changedPaths) separate() (whole []string) {
 	for dir := range parents(needed) {
 		delete(by.left, dir)
 	}
-	return slices.Sorted(maps.Keys(shared))
-}
-
-// repository returns the git directory that a path is in, or "".
-func repository(name string) string {
-	at := ""
-	for part := range strings.SplitSeq(name, "/") {
-		at = path.Join(at, part)
-		if part == ".git" && fsx.Within(name, at) {
-			return at
-		}
-	}
-	return ""
+	return slices.Sorted(maps.Keys(shared)), nil
 }
 
 // state reads a checkpoint.

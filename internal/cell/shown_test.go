@@ -61,8 +61,8 @@ func TestLeftOutWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "")
-	one, _ := w.sh("demo", "mkdir -p a/b .git; echo 1 > a/b/one; echo 1 > both; echo 1 > .git/one; echo 1 > lone")
-	two, _ := w.sh("demo", "echo 2 > a/b/two; echo 2 >> both; echo 2 > .git/two")
+	one, _ := w.sh("demo", "mkdir -p a/b .git; echo 1 > a/b/one; echo 1 > both; echo 1 > .git/one; echo 1 > lone; mkdir -p bare/objects bare/refs; echo 1 > bare/refs/one")
+	two, _ := w.sh("demo", "echo 2 > a/b/two; echo 2 >> both; echo 2 > .git/two; echo 2 > bare/refs/two")
 	three, _ := w.sh("demo", "rm lone; echo 3 > three")
 	res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Runs: []string{two.RunID, three.RunID}, LeaveOut: []string{one.RunID}})
 	w.ok(err)
@@ -70,11 +70,11 @@ func TestLeftOutWhole(t *testing.T) {
 	for _, n := range res.Whole {
 		whole = append(whole, n.Path)
 	}
-	if !slices.Equal(whole, []string{".git", "both", "lone"}) {
+	if !slices.Equal(whole, []string{".git", "bare", "both", "lone"}) {
 		t.Errorf("whole: %v", whole)
 	}
 	for name, want := range map[string]string{
-		"a/b/one": "absent\n", "a/b/two": "2\n", "both": "1\n2\n", ".git/one": "1\n", ".git/two": "2\n", "lone": "absent\n", "three": "3\n",
+		"a/b/one": "absent\n", "a/b/two": "2\n", "both": "1\n2\n", ".git/one": "1\n", "bare/refs/one": "1\n", ".git/two": "2\n", "lone": "absent\n", "three": "3\n",
 	} {
 		w.wantInside("demo", name, want)
 	}

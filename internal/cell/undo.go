@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/home"
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/outgoing"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -120,12 +121,16 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	for _, op := range plan.Ops {
 		expected[op.Path] = op.Old
 	}
-	stays := gitObjects(plan.Ops, res)
+	repos := gitDirs(outgoing.ViewOf(target))
+	stays, err := gitObjects(repos, plan.Ops, res)
+	if err != nil {
+		return api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(plan.Target))
+	}
 	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
 	conflicts, chosen, err := apply.Adjust(ctx, plan, now, apply.ThreeWayOptions{
 		OnConflict: mode, Names: namesOf(target), Undo: true,
 		Only: func(path string, isDir bool) bool { return pick.Match(path, isDir) && !stays[path] },
-		Meaning: indexes(map[apply.Side]gitread.Files{
+		Meaning: indexes(repos, map[apply.Side]gitread.Files{
 			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: leftout.InDir(target),
 		}),
 	})
@@ -147,9 +152,9 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 // gitObjects returns the objects of git repositories that an undo would remove. They
 // stay, unless their repository goes as well: a commit or a branch that was made since
 // the apply may need them, and git removes what nothing needs.
-func gitObjects(ops []apply.Op, res *api.ApplyResult) map[string]bool {
+func gitObjects(repos *leftout.GitDirs, ops []apply.Op, res *api.ApplyResult) (map[string]bool, error) {
 	stays := map[string]bool{}
-	lost := objectsRemoved(ops)
+	lost, err := objectsRemoved(repos, ops)
 	for _, repo := range slices.Sorted(maps.Keys(lost)) {
 		files := 0
 		for _, op := range lost[repo] {
@@ -160,7 +165,7 @@ func gitObjects(ops []apply.Op, res *api.ApplyResult) map[string]bool {
 		}
 		res.Kept = append(res.Kept, home.PathNote(repo+"/objects", api.Counted(files, "object")+" that a newer commit may need; git removes them if nothing does"))
 	}
-	return stays
+	return stays, err
 }
 
 // undoConflict names the files that were changed since the apply.

@@ -133,24 +133,23 @@ func FuzzParseIndex(f *testing.F) {
 	})
 }
 
-func TestRepoOfObject(t *testing.T) {
+func TestInObjects(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		".git/objects/0a":                            ".git",
 		".git/objects/0a/1b":                         ".git",
 		"sub/.git/objects/pack/pack-1.idx":           "sub/.git",
 		".git/modules/a/b/objects/ff/00":             ".git/modules/a/b",
+		"bare/objects/0a/1b":                         "bare",
+		"objects/0a":                                 ".",
 		".git/objects/info/alternates":               "",
-		".git/refs/heads/objects/0a":                 "",
-		"src/objects/0a/1b":                          "",
 		".git/objects":                               "",
 		".git/objects/0g/1b":                         "",
-		"objects/0a":                                 "",
-		"x.git/objects/0a":                           "",
-		".git/refs/heads/objects/pack/objects/pack/": "",
+		"objects0a/pack":                             "",
+		".git/refs/heads/objects/pack/objects/pack/": ".git/refs/heads/objects/pack",
 	} {
-		if got := gitread.RepoOfObject(name); got != want {
-			t.Errorf("RepoOfObject(%q) = %q, want %q", name, got, want)
+		if got, is := gitread.InObjects(name); got != want || is != (want != "") {
+			t.Errorf("InObjects(%q) = %q, %v, want %q", name, got, is, want)
 		}
 	}
 }

@@ -434,27 +434,26 @@ func length(b []byte) (v, n int) {
 	return 0, 0
 }
 
-// RepoOfObject returns the directory of the repository whose object store has a path:
-// objects, packs and the directories that they are in. Of other paths it returns "".
-func RepoOfObject(name string) string {
-	repo, below, found := cutLast(name, "/objects/")
+// InObjects reports whether a path has the name of what is in an object store: objects,
+// packs and the directories that they are in. dir is the directory that the store is in,
+// which may be that of a repository.
+func InObjects(name string) (dir string, is bool) {
+	dir, below, found := cutLast("./"+name, "/objects/")
 	kind, _, _ := strings.Cut(below, "/")
 	loose := len(kind) == 2 && strings.Trim(kind, "0123456789abcdef") == ""
 	if !found || !loose && kind != "pack" {
-		return ""
+		return "", false
 	}
-	if base := path.Base(repo); base != ".git" && !strings.Contains(repo, ".git/modules/") {
-		return ""
-	}
-	return repo
+	return path.Clean(dir), true
 }
 
-// ObjectStore returns the object store of a repository if a path has the name of an
-// object, of a pack or its index, or, for a directory, of one that they are in. Of other
-// paths it returns "".
+// ObjectStore returns the object store of a repository called .git, or of a submodule in
+// it, if a path has the name of an object, of a pack or its index, or, for a directory, of
+// one that they are in. Of other paths it returns "". It is for what is shown: a repository
+// may have any name.
 func ObjectStore(name string, dir bool) string {
-	repo := RepoOfObject(name)
-	if repo == "" {
+	repo, is := InObjects(name)
+	if !is || path.Base(repo) != ".git" && !strings.Contains(repo, ".git/modules/") {
 		return ""
 	}
 	store := repo + "/objects"

@@ -53,6 +53,13 @@ func (h *Home) WorkspaceView(c store.Cell, at store.Checkpoint, t *tree.Tree) *o
 			}
 			return names, err
 		},
+		Link: func(p string) (string, error) {
+			e, there, err := t.Lookup(p)
+			if err == nil && (!there || e.Kind != tree.KindSymlink) {
+				err = &fs.PathError{Op: "readlink", Path: p, Err: fs.ErrInvalid}
+			}
+			return e.Target, err
+		},
 		Open: func(p string) (*os.File, error) {
 			e, there, err := t.Lookup(p)
 			if err == nil && (!there || e.Kind != tree.KindFile) {

@@ -6,6 +6,49 @@ import (
 	"strings"
 )
 
+// GitDirs finds the directories of repositories in a tree: those called .git, and those
+// that IsGitDir knows by what is in them.
+type GitDirs struct {
+	names func(dir string) ([]string, error)
+	known map[string]bool
+}
+
+// FindGitDirs returns the directories of repositories in a tree. names lists the names in
+// a directory; what is no directory has none.
+func FindGitDirs(names func(dir string) ([]string, error)) *GitDirs {
+	return &GitDirs{names, map[string]bool{}}
+}
+
+// Is reports whether a path is the directory of a repository.
+func (g *GitDirs) Is(dir string) (bool, error) {
+	if is, ok := g.known[dir]; ok {
+		return is, nil
+	}
+	names, err := g.names(dir)
+	if err != nil {
+		return false, err
+	}
+	is := fold(path.Base(dir)) == ".git" || IsGitDir(names)
+	g.known[dir] = is
+	return is, nil
+}
+
+// Of returns the outermost directory of a repository that a path is in; "" if there is
+// none.
+func (g *GitDirs) Of(p string) (outermost string, err error) {
+	for p != "." {
+		p = path.Dir(p)
+		is, err := g.Is(p)
+		if err != nil {
+			return "", err
+		}
+		if is {
+			outermost = p
+		}
+	}
+	return outermost, nil
+}
+
 // IsGitDir reports whether git takes a directory with these names for that of a
 // repository, or for the part that several work trees share. Its own name does not
 // matter: a link, a setting or a file called .git can lead to it, and git finds a bare

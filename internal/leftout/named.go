@@ -3,6 +3,7 @@ package leftout
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -34,26 +35,114 @@ const (
 // them, one level deep.
 func settingDirs() []string {
 	return []string{
-		".", ".husky", ".githooks", ".git-hooks", ".git/hooks", ".vscode", ".zed", ".devcontainer", ".claude", ".cursor", ".codex", ".gemini",
+		".", ".husky", ".githooks", ".git-hooks", ".vscode", ".zed", ".devcontainer", ".claude", ".cursor", ".codex", ".gemini",
 		".github/hooks", ".lefthook", ".opencode", ".kiro/hooks", ".amazonq", ".qwen", ".factory",
 	}
 }
 
 // FindNamed reads the settings of a directory, which may be the root of a work tree. root
-// is its absolute path, by which settings may name what is in it.
-func FindNamed(files gitread.Files, root string) (*Named, error) {
-	f := &namedFinder{files: files, root: strings.TrimSuffix(root, "/") + "/", named: &Named{files: map[string]string{}, dirs: map[string]string{}}}
-	for _, name := range []string{".git/config", ".git/config.worktree"} {
-		if err := f.gitConfig(name, 0); err != nil {
-			return nil, err
-		}
+// is its absolute path, by which settings may name what is in it. onHost means that it is
+// there: then the settings of a repository that is elsewhere are read too, as those of a
+// linked work tree are.
+func FindNamed(files gitread.Files, root string, onHost bool) (*Named, error) {
+	f := &namedFinder{
+		files: files, root: strings.TrimSuffix(root, "/") + "/", onHost: onHost, named: &Named{files: map[string]string{}, dirs: map[string]string{}},
+	}
+	if err := f.repository(); err != nil {
+		return nil, err
 	}
 	for _, dir := range append(settingDirs(), f.hooks...) {
-		if err := f.directory(dir, slices.Contains(f.hooks, dir)); err != nil {
+		if err := f.directory(f.files, dir, slices.Contains(f.hooks, dir)); err != nil {
 			return nil, err
 		}
 	}
 	return f.named, nil
+}
+
+// linkReader is implemented by trees that can tell where links lead.
+type linkReader interface {
+	Readlink(p string) (string, error)
+}
+
+// repository reads the settings and the hooks of the repository of the work tree, which
+// may be a directory called .git or where a file or a link of this name leads, and of the
+// one of which it is a part.
+func (f *namedFinder) repository() error {
+	text, err := f.text(f.files, ".git")
+	if err != nil {
+		return err
+	}
+	dir := ".git"
+	if links, ok := f.files.(linkReader); ok {
+		if target, err := links.Readlink(dir); err == nil {
+			text = "gitdir: " + target
+		}
+	}
+	if target, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: "); ok {
+		dir = f.place(target, ".")
+	}
+	common, err := f.gitDir(dir)
+	if err == nil && common != "" {
+		_, err = f.gitDir(f.place(common, dir))
+	}
+	return err
+}
+
+// gitDir reads the settings and the hooks in the directory of a repository, and returns
+// what its file commondir says.
+func (f *namedFinder) gitDir(dir string) (common string, err error) {
+	files := f.files
+	if path.IsAbs(dir) {
+		if !f.onHost {
+			return "", nil
+		}
+		at, err := fsx.OpenRoot(dir)
+		if err != nil {
+			if missing(err) {
+				err = nil
+			}
+			return "", err
+		}
+		defer at.Close()
+		files = elsewhere{InDir(at), dir}
+	}
+	for _, name := range []string{"config", "config.worktree"} {
+		if err := f.gitConfig(files, path.Join(dir, name), 0); err != nil {
+			return "", err
+		}
+	}
+	if err := f.directory(files, path.Join(dir, "hooks"), true); err != nil {
+		return "", err
+	}
+	common, err = f.text(files, path.Join(dir, "commondir"))
+	return strings.TrimSpace(common), err
+}
+
+// elsewhere is a directory of the host whose files have their absolute paths as names.
+type elsewhere struct {
+	gitread.Files
+	at string
+}
+
+func (e elsewhere) name(p string) string {
+	return path.Join(".", strings.TrimPrefix(strings.TrimPrefix(p, e.at), "/"))
+}
+
+func (e elsewhere) Open(p string) (*os.File, error) { return e.Files.Open(e.name(p)) }
+
+func (e elsewhere) Names(p string) ([]string, error) { return e.Files.Names(e.name(p)) }
+
+// place returns a path that a text in a directory means. It is absolute if it is not in the
+// tree.
+func (f *namedFinder) place(p, dir string) string {
+	switch {
+	case path.IsAbs(p):
+	case path.IsAbs(dir):
+		p = path.Join(dir, p)
+	default:
+		p = path.Join(f.root, dir, p)
+	}
+	return strings.TrimPrefix(path.Clean(p), f.root)
 }
 
 // Find reports whether settings name a path, and which. is is about the path alone, and
@@ -89,11 +178,12 @@ func (n *Named) Paths() []string {
 }
 
 type namedFinder struct {
-	files gitread.Files
-	root  string // ends in a slash
-	named *Named
-	hooks []string // the directories of hooks
-	read  int      // files
+	files  gitread.Files
+	root   string // ends in a slash
+	onHost bool
+	named  *Named
+	hooks  []string // the directories of hooks that settings name
+	read   int      // files
 }
 
 // missing reports whether an error means that there is no such file or directory.
@@ -103,11 +193,11 @@ func missing(err error) bool {
 }
 
 // text reads a file of settings; "" if there is none, or if it is too large for one.
-func (f *namedFinder) text(name string) (string, error) {
+func (f *namedFinder) text(files gitread.Files, name string) (string, error) {
 	if f.read++; f.read > maxSettingFile {
 		return "", nil
 	}
-	b, err := gitread.Read(f.files, name, maxSettings)
+	b, err := gitread.Read(files, name, maxSettings)
 	if err != nil && (missing(err) || len(b) > maxSettings) {
 		return "", nil
 	}
@@ -115,8 +205,8 @@ func (f *namedFinder) text(name string) (string, error) {
 }
 
 // gitConfig reads a configuration of git, and those in the tree that it includes.
-func (f *namedFinder) gitConfig(name string, depth int) error {
-	text, err := f.text(name)
+func (f *namedFinder) gitConfig(files gitread.Files, name string, depth int) error {
+	text, err := f.text(files, name)
 	if err != nil || depth > maxIncludes {
 		return err
 	}
@@ -131,7 +221,7 @@ func (f *namedFinder) gitConfig(name string, depth int) error {
 		case (s.Section == "include" || s.Section == "includeif") && s.Key == "path":
 			if p, ok := f.inTree(s.Value, path.Dir(name)); ok {
 				f.named.files[p] = name
-				if err := f.gitConfig(p, depth+1); err != nil {
+				if err := f.gitConfig(f.files, p, depth+1); err != nil {
 					return err
 				}
 			}
@@ -146,8 +236,8 @@ func (f *namedFinder) gitConfig(name string, depth int) error {
 }
 
 // directory reads the settings in a directory.
-func (f *namedFinder) directory(dir string, all bool) error {
-	names, err := f.files.Names(dir)
+func (f *namedFinder) directory(files gitread.Files, dir string, all bool) error {
+	names, err := files.Names(dir)
 	if missing(err) {
 		return nil
 	}
@@ -160,7 +250,7 @@ func (f *namedFinder) directory(dir string, all bool) error {
 		if !is && !all || dir == "." && what == gitSetting {
 			continue
 		}
-		text, err := f.text(p)
+		text, err := f.text(files, p)
 		if err != nil {
 			return err
 		}
@@ -230,6 +320,9 @@ func isProgram(word string) bool {
 
 // inTree returns a path that a setting in a directory names, if it is in the tree.
 func (f *namedFinder) inTree(p, dir string) (string, bool) {
+	if path.IsAbs(dir) && p != "" && !path.IsAbs(p) {
+		p, dir = path.Join(dir, p), "."
+	}
 	if below, inside := strings.CutPrefix(p, f.root); inside && f.root != "/" {
 		p, dir = below, "."
 	}

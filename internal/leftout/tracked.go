@@ -133,7 +133,11 @@ func (t *tracker) walk(ctx context.Context, rel string, depth int) error {
 		below := path.Join(rel, c.Name)
 		switch {
 		case c.Name == ".git":
-			if err := t.repository(ctx, rel, c); err != nil {
+			git, ok, err := t.gitDir(rel, c)
+			if ok && err == nil {
+				below, err = git, t.repository(ctx, rel, git)
+			}
+			if err != nil {
 				t.claims.Bad[below] = err
 			}
 			if err := ctx.Err(); err != nil {
@@ -148,19 +152,19 @@ func (t *tracker) walk(ctx context.Context, rel string, depth int) error {
 	return nil
 }
 
-// repository adds what the repository whose work tree is rel tracks.
-func (t *tracker) repository(ctx context.Context, rel string, c Child) error {
-	git := path.Join(rel, ".git")
-	switch {
-	case c.File: // a submodule or a linked work tree
-		target, ok, err := t.gitFile(rel, git)
-		if err != nil || !ok {
-			return err
-		}
-		git = target
-	case !c.Dir:
-		return nil
+// gitDir returns the directory of the repository whose work tree is rel, if it is in the
+// tree: that called .git, or the one that a file of this name leads to. Behind a link of
+// this name everything is a control file.
+func (t *tracker) gitDir(rel string, c Child) (git string, ok bool, err error) {
+	git = path.Join(rel, ".git")
+	if c.File { // a submodule, a linked work tree, or a repository that has another name
+		return t.gitFile(rel, git)
 	}
+	return git, c.Dir, nil
+}
+
+// repository adds what the repository at git tracks, whose work tree is rel.
+func (t *tracker) repository(ctx context.Context, rel, git string) error {
 	if t.visit != nil {
 		t.visit(rel, git)
 		return nil
@@ -272,6 +276,8 @@ type dirTree struct{ dir *fsx.Dir }
 func (d dirTree) Root() string { return d.dir.Path() }
 
 func (d dirTree) Open(name string) (*os.File, error) { return d.dir.OpenFile(name) }
+
+func (d dirTree) Readlink(name string) (string, error) { return d.dir.Readlink(name) }
 
 func (d dirTree) Names(name string) ([]string, error) {
 	sub, err := d.dir.OpenDir(name)

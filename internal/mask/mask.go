@@ -76,7 +76,7 @@ func Find(files leftout.Tree, opt Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, err := leftout.FindNamed(files, files.Root())
+	named, err := leftout.FindNamed(files, files.Root(), false)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type View struct {
 	Names func(dir string) ([]string, error)
 	// Open opens a file. Without it contents do not count.
 	Open func(p string) (*os.File, error)
+	// Link returns the target of a symbolic link. Without it links lead nowhere.
+	Link func(p string) (string, error)
 }
 
 // Verdict is what becomes of an entry.
@@ -97,7 +99,7 @@ func (g *Gate) Follow(links *leftout.Linked) { g.links = links }
 // Obey makes the gate hold back what the settings of a directory name. The gate's
 // directory is in its place. root is the absolute path that the settings may use for it.
 func (g *Gate) Obey(settings *View, root string) error {
-	named, err := leftout.FindNamed(viewFiles{settings}, root)
+	named, err := leftout.FindNamed(viewFiles{settings}, root, false)
 	if err == nil {
 		g.named = append(g.named, naming{named, "."})
 	}

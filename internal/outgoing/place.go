@@ -73,7 +73,7 @@ func (p *Place) obey(at, below string) error {
 		return err
 	}
 	defer dir.Close()
-	named, err := leftout.FindNamed(leftout.InDir(dir), at)
+	named, err := leftout.FindNamed(leftout.InDir(dir), at, true)
 	p.named = append(p.named, naming{named, below})
 	return err
 }

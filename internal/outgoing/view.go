@@ -17,6 +17,13 @@ func (v viewFiles) Open(p string) (*os.File, error) { return v.View.Open(p) }
 
 func (v viewFiles) Names(dir string) ([]string, error) { return v.View.Names(dir) }
 
+func (v viewFiles) Readlink(p string) (string, error) {
+	if v.Link == nil {
+		return "", fs.ErrInvalid
+	}
+	return v.Link(p)
+}
+
 // Over returns the view that has the names of both, and the files of the first that has
 // them.
 func Over(first, second *View) *View {
@@ -61,6 +68,6 @@ func ViewOf(dir *fsx.Dir) *View {
 			defer d.Close()
 			return d.Names()
 		},
-		Open: dir.OpenFile,
+		Open: dir.OpenFile, Link: dir.Readlink,
 	}
 }
