@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/transfer"
 )
 
 // outgoingEntry is a kind of file that a cell makes, and what becomes of it outside.
@@ -20,8 +22,9 @@ type outgoingEntry struct {
 	path string
 	// script makes it where a line of text does not; it runs in the workspace.
 	script string
-	// held means that it is held back and named, behind that it stays without a word.
-	held, behind bool
+	// held means that it is held back and named, behind that it stays without a word, and
+	// pushed that a publication alone holds it back.
+	held, behind, pushed bool
 }
 
 // make returns a script that makes the entry.
@@ -74,6 +77,10 @@ func outgoingEntries() []outgoingEntry {
 		{path: "tree/commondir", script: "mkdir tree; echo x > tree/HEAD; echo ../bare > tree/commondir", held: true},
 		{path: "shared/config", script: "mkdir -p shared/objects shared/refs; echo x > shared/config", held: true},
 		{path: "objects/hooks/x"},
+		// What runs once it is pushed.
+		{path: ".github/workflows/ci.yml", pushed: true},
+		{path: "sub/.gitlab-ci.yml", pushed: true},
+		{path: "CODEOWNERS", pushed: true},
 	}
 }
 
@@ -89,9 +96,13 @@ type wayOut struct {
 func waysOut() []wayOut {
 	return []wayOut{
 		{"apply", func(w *world, to string, allow []string) (string, error) {
-			w.ok(os.Mkdir(to, 0o755))
-			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", To: to, AllowControl: allow})
-			return heldLines(err), err
+			return w.applyTo("demo", to, allow)
+		}, false},
+		{"apply of a fork", func(w *world, to string, allow []string) (string, error) {
+			name := fmt.Sprintf("fork-%d", len(allow))
+			_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: name})
+			w.ok(err)
+			return w.applyTo(name, to, allow)
 		}, false},
 		{"export", func(w *world, to string, allow []string) (string, error) {
 			res, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: to, AllowControl: allow})
@@ -113,10 +124,45 @@ func waysOut() []wayOut {
 			return heldLines(err), err
 		}, false},
 		{"cp", func(w *world, to string, allow []string) (string, error) {
-			_, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: ".", Host: to, AllowControl: allow})
-			return heldLines(err), err
+			return w.copyTo("demo", to, allow)
+		}, false},
+		{"cp of a live cell", func(w *world, to string, allow []string) (string, error) {
+			_, err := w.e.Start(w.ctx, api.StartRequest{Cell: "demo"})
+			w.ok(err)
+			held, err := w.copyTo("demo", to, allow)
+			_, stopErr := w.e.Stop(w.ctx, api.StopRequest{Cell: "demo"})
+			return held, errors.Join(err, stopErr)
+		}, false},
+		{"cp from a daemon", func(w *world, to string, allow []string) (string, error) {
+			var stream bytes.Buffer
+			notes, err := w.e.SendCopy(w.ctx, "demo", ".", func() io.Writer { return &stream })
+			w.ok(err)
+			req := api.CopyRequest{Cell: "demo", Path: ".", Host: to, AllowControl: allow}
+			target, err := transfer.OpenCopyTarget(req, to)
+			w.ok(err)
+			defer target.Close()
+			got, err := transfer.ReceiveCopy(w.ctx, &stream, req, target)
+			return heldLines(err) + strings.Join(append(notes, got.Notes...), "\n"), err
 		}, false},
 	}
+}
+
+// applyTo applies a cell to a new directory.
+func (w *world) applyTo(name, to string, allow []string) (held string, err error) {
+	w.Helper()
+	w.ok(os.Mkdir(to, 0o755))
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: name, To: to, AllowControl: allow})
+	return heldLines(err), err
+}
+
+// copyTo copies the workspace of a cell to a new directory.
+func (w *world) copyTo(name, to string, allow []string) (held string, err error) {
+	w.Helper()
+	res, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: name, Path: ".", Host: to, AllowControl: allow})
+	if err != nil {
+		return heldLines(err), err
+	}
+	return strings.Join(res.Notes, "\n"), nil
 }
 
 // heldLines are the lines of a refusal.
@@ -155,6 +201,74 @@ func TestWaysOut(t *testing.T) {
 			}
 		}
 		w.everythingAllowed(way)
+	}
+}
+
+// TestPublishIsAWayOut: a publication holds the same files back, and those that run once
+// they are pushed.
+func TestPublishIsAWayOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.repository("require_signed: false\nlimits: {files: 1000, lines: 10000, areas: 100, binaries: 100}\n")
+	w.init("demo", "")
+	var script []string
+	for _, e := range outgoingEntries() {
+		if !strings.HasPrefix(e.path, ".git/") {
+			script = append(script, e.make())
+		}
+	}
+	w.sh("demo", "set -e\n"+strings.Join(script, "\n"), acceptOnSuccess)
+	_, err := operator(w.e, w.source).Publish(w.ctx, api.PublishRequest{Cell: "demo", Branch: "work", Sign: "off", Settings: w.source + "-settings"})
+	w.refused(err, api.Refused, "the gates refuse the work, nothing was published")
+	lines := "\n" + heldLines(err)
+	for _, e := range outgoingEntries() {
+		if strings.HasPrefix(e.path, ".git/") || slices.Contains([]string{"bare/objects/pack", "no-refs/config", "shared/config"}, e.path) {
+			continue // commits have neither repositories nor empty directories, which make some of these one
+		}
+		if strings.Contains(lines, "\ncontrol file: "+e.path+": ") != (e.held || e.behind) {
+			t.Errorf("%s is held back: %v", e.path, !(e.held || e.behind))
+		}
+		if strings.Contains(lines, "\nruns when pushed: "+e.path+": ") != e.pushed {
+			t.Errorf("%s is held back as running when pushed: %v", e.path, !e.pushed)
+		}
+	}
+	if t.Failed() {
+		t.Log(lines)
+	}
+}
+
+// TestKindsOnTheWayOut: no way out writes a set-id file or a link that it followed, and
+// each names the rights that it does not write.
+func TestKindsOnTheWayOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.init("mirror", "overlay")
+	w.sh("demo", "set -e; echo x > suid; chmod 6755 suid; mkdir sgid; chmod 2775 sgid; ln -s /etc/passwd abs; ln -s ../../../up up; ln -s abs/x thru; mkfifo fifo", acceptOnSuccess)
+	for _, way := range waysOut() {
+		to := filepath.Join(w.TempDir(), "out")
+		named, err := way.write(w, to, nil)
+		if !strings.Contains(named, "suid") || !strings.Contains(named, "setuid or setgid") {
+			t.Errorf("%s does not name the set-id file: %q, %v", way.name, named, err)
+		}
+		w.ok(filepath.WalkDir(to, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && (info.Mode()&(fs.ModeSetuid|fs.ModeDevice) != 0 || info.Mode()&fs.ModeSetgid != 0) {
+				t.Errorf("%s wrote %s with mode %s", way.name, d.Name(), info.Mode())
+			}
+			return err
+		}))
+		if err != nil {
+			continue // nothing was written
+		}
+		for name, want := range map[string]string{"abs": "/etc/passwd", "up": "../../../up", "thru": "abs/x"} {
+			if got, err := os.Readlink(filepath.Join(to, name)); got != want {
+				t.Errorf("%s: %s leads to %q, %v", way.name, name, got, err)
+			}
+		}
 	}
 }
 
