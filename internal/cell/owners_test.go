@@ -1,6 +1,9 @@
 package cell_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -40,6 +43,7 @@ func TestStoredBytesHaveOwners(t *testing.T) {
 		w.ok(err)
 		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		w.ok(err)
+		w.knownBelow(tree)
 		entries, err := os.ReadDir(w.home)
 		w.ok(err)
 		found := slices.Clone(names)
@@ -52,4 +56,74 @@ func TestStoredBytesHaveOwners(t *testing.T) {
 			}
 		}
 	})
+}
+
+// knownBelow compares what is in the directories of a home with their description: "<"
+// and ">" stand for any part of a name.
+func (w *world) knownBelow(described string) {
+	w.Helper()
+	known := map[string][]*regexp.Regexp{}
+	for _, line := range regexp.MustCompile(`(?m)^  ([a-z.-]+)/(\S*)`).FindAllStringSubmatch(described, -1) {
+		below, _, _ := strings.Cut(line[2], "/")
+		pattern := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(regexp.QuoteMeta(below), "[^/]+")
+		known[line[1]] = append(known[line[1]], regexp.MustCompile("^"+pattern+"$"))
+	}
+	if len(known) < 10 {
+		w.Fatalf("the directories of a home were not read: %v", known)
+	}
+	listed := map[string]*regexp.Regexp{
+		"keys":  regexp.MustCompile(`^(signing|next|retired-.+|public-.+)\.pem$|^trusted$`),
+		"locks": regexp.MustCompile(`^(home|home-turn|create|key|tokens|cell-.+)$`),
+		"blobs": regexp.MustCompile(`^sha256$`), "objects": regexp.MustCompile(`^[0-9a-f]{2}$`),
+	}
+	for dir, patterns := range known {
+		if only := listed[dir]; only != nil {
+			patterns = []*regexp.Regexp{only}
+		}
+		entries, err := os.ReadDir(w.home + "/" + dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		w.ok(err)
+		for _, e := range entries {
+			if !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(e.Name()) }) {
+				w.Errorf("%s/%s is not in docs/formats/store.md", dir, e.Name())
+			}
+		}
+	}
+}
+
+// TestStatementsCount: what a caller has the home sign is never freed, so it counts in the
+// quota of disk space, and the reason of a decision has a bound.
+func TestStatementsCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	own := func() int64 {
+		n, err := w.e.OwnBytes(w.ctx)
+		w.ok(err)
+		return n
+	}
+	const statements, block = 5, 4096
+	before := own()
+	for i := range statements {
+		_, err := w.e.Checkpoint(w.ctx, "demo", fmt.Sprintf("c%d", i))
+		w.ok(err)
+	}
+	if more := own() - before; more < statements*block {
+		t.Errorf("%d checkpoints count %d bytes", statements, more)
+	}
+	before = own()
+	w.sh("demo", "echo x > x")
+	if more := own() - before; more < 2*block {
+		t.Errorf("a run counts %d bytes", more)
+	}
+	_, err := w.e.Reject(w.ctx, "demo", "", strings.Repeat("x", 5000))
+	w.refused(err, api.Usage, "a reason has at most 4096 bytes")
+	before = own()
+	_, err = w.e.Reject(w.ctx, "demo", "", "not now")
+	w.ok(err)
+	if more := own() - before; more < block {
+		t.Errorf("a decision counts %d bytes", more)
+	}
 }

@@ -90,6 +90,9 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
 	var ids []string
 	for _, state := range slices.Backward(waiting) {
 		ids = append(ids, state.ID)
@@ -136,8 +139,21 @@ func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Che
 	return also, err
 }
 
+// maxReason bounds the reason of a decision: statements are never freed.
+const maxReason = 4096
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason {
+		return api.Usagef("", "a reason has at most %d bytes", maxReason)
+	}
+	return nil
+}
+
 // decideRun signs and records a decision about a run.
 func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
+	if err := checkReason(d.Reason); err != nil {
+		return "", err
+	}
 	id := store.NewID("dec")
 	st, err := tx.StatementByID(r.ReceiptID)
 	if err != nil {

@@ -255,11 +255,13 @@ func (tx *Tx) MaskingRuns(cellID string, after int64) ([]Run, error) {
 	return slices.DeleteFunc(runs, func(r Run) bool { return r.Control == nil }), err
 }
 
-const evidenceBytes = `SELECT coalesce(sum(coalesce(json_extract(doc,'$.output_bytes'),0)+coalesce(json_extract(doc,'$.event_bytes'),0)),0)
-	FROM runs WHERE cell_id=?`
+// Each statement is a file, which takes at least a block.
+const evidenceBytes = `SELECT 4096*(SELECT count(*) FROM statements WHERE cell_id=?1)+coalesce((SELECT
+	sum(octet_length(doc)+coalesce(json_extract(doc,'$.output_bytes'),0)+coalesce(json_extract(doc,'$.event_bytes'),0))
+	FROM runs WHERE cell_id=?1),0)`
 
-// EvidenceBytes returns the size of the output and of the events that are kept of the
-// finished runs of a cell.
+// EvidenceBytes returns the space of the output, the events and the records that are kept
+// of the runs of a cell, and of its statements.
 func (tx *Tx) EvidenceBytes(cellID string) (n int64, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		n = r.ColumnInt64(0)
