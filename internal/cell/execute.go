@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"syscall"
@@ -279,15 +280,20 @@ func (r *run) lastInodes(ctx context.Context) string {
 // incomplete.
 func (r *run) overDisk(ctx context.Context, before int64, since time.Time) (why string, lost error) {
 	interval, times := diskRests(r.diskBound())
-	timer := time.NewTimer(interval)
-	defer timer.Stop()
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	var last look
 	for {
 		select {
 		case <-ctx.Done():
 			return "", lost
-		case <-timer.C:
+		case <-ticks.C:
 		}
 		begin := time.Now()
+		free, _ := r.e.Store.Free() // what is not known counts as used
+		if !last.isOver(begin, free, times) {
+			continue
+		}
 		used, err := r.diskUsage(ctx, since)
 		r.diskAdded.Store(max(0, used-before))
 		if why := r.tooMuch(used - before + r.turnBytes.Load()); why != "" {
@@ -297,8 +303,24 @@ func (r *run) overDisk(ctx context.Context, before int64, since time.Time) (why 
 		if ctx.Err() == nil && err != nil {
 			lost = err
 		}
-		timer.Reset(max(interval, time.Duration(times)*time.Since(begin)))
+		last = look{ended: time.Now(), took: time.Since(begin), free: free, left: r.diskLeft()}
 	}
+}
+
+// look is a count of what a run has added.
+type look struct {
+	ended time.Time
+	took  time.Duration
+	free  int64 // space of the disk when it began
+	left  int64 // what the run could add then
+}
+
+// isOver reports whether it is time for another look: the run is left alone for so many
+// times the duration of the last one, or until as much of the disk has been used as the run
+// could add, by whomever. So a run that makes looks long cannot write for long unseen.
+func (l look) isOver(now time.Time, free int64, times int) bool {
+	since := now.Sub(l.ended)
+	return since >= time.Duration(times)*l.took || since >= 2*l.took && l.free-free >= l.left
 }
 
 // diskBound returns how much the run may add.
@@ -308,6 +330,18 @@ func (r *run) diskBound() int64 {
 		limit = narrower(limit, max(1, r.budget.Left()))
 	}
 	return limit
+}
+
+// diskLeft returns how much more the run may add than it had added at the last look.
+func (r *run) diskLeft() int64 {
+	left := int64(math.MaxInt64)
+	if limit := r.policy.Limits.Disk; limit > 0 {
+		left = limit - r.diskAdded.Load() - r.turnBytes.Load()
+	}
+	if r.budget != nil {
+		left = min(left, r.budget.Left())
+	}
+	return left
 }
 
 // tooMuch returns the reason why the run may not add so many bytes, or "".
