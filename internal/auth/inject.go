@@ -11,9 +11,9 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// document returns the file below the home from which an agent reads instructions of
+// Document returns the file below the home from which an agent reads instructions of
 // its user; "" if there is none.
-func document(agent string) string {
+func Document(agent string) string {
 	switch agent {
 	case "claude":
 		return ".claude/CLAUDE.md"
@@ -83,7 +83,7 @@ func (g *Grant) Copies() []SecretCopy { return g.secrets }
 
 // instruct adds the operator's instructions: those for all agents, then the agent's.
 func (g *Grant) instruct(p *injection.Policy, agent string, h Host) error {
-	target := document(agent)
+	target := Document(agent)
 	own, hasOwn := p.Documents[agent]
 	if target == "" && hasOwn {
 		return api.Usagef("", "the injection policy has a document for %s, which reads none", quote.Arg(agent))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -42,7 +43,11 @@ func (p *Plan) script() (string, error) {
 		keys = append(keys, c.Key)
 	}
 	files := p.adapter.FilesFor(p.Terms.Autonomy, keys)
-	if len(files)+len(p.grant.Files) == 0 {
+	masks, target := p.masksText(), auth.Document(p.Terms.Agent)
+	if target == "" {
+		masks = ""
+	}
+	if len(files)+len(p.grant.Files)+len(masks) == 0 {
 		return "", nil
 	}
 	var b strings.Builder
@@ -51,8 +56,16 @@ func (p *Plan) script() (string, error) {
 		if bytes.IndexByte(f.Text, 0) >= 0 {
 			return "", api.Refusef(api.CodeCredential, "", "the file for %s is no text", f.Path)
 		}
+		text := string(f.Text)
+		if f.Path == target && masks != "" {
+			text, masks = strings.TrimRight(text, "\n")+"\n\n"+masks, ""
+		}
 		file := Home + "/" + f.Path
-		b.WriteString(place(f.Path) + "printf %s " + quoted(string(f.Text)) + " > " + quoted(file) + "\n")
+		b.WriteString(place(f.Path) + "printf %s " + quoted(text) + " > " + quoted(file) + "\n")
+	}
+	if masks != "" {
+		file := quoted(Home + "/" + target)
+		b.WriteString(directories(target) + "[ -e " + file + " ] || [ -L " + file + " ] || printf %s " + quoted(masks) + " > " + file + "\n")
 	}
 	for _, f := range files {
 		parts, err := f.Parts()
@@ -81,16 +94,30 @@ set -eC
 dir() { [ -d "$1" ] && [ ! -L "$1" ] || { rm -f -- "$1"; mkdir -- "$1"; }; }
 `
 
+// masksText tells the agent which files of the workspace it does not see as they are; ""
+// if nothing is masked.
+func (p *Plan) masksText() string {
+	if len(p.Masked) == 0 {
+		return ""
+	}
+	return "# Masked files\n\n" +
+		"You work in a Forkcell session, on a copy of the repository. Files that configure agents, editors and git are hidden, empty or\n" +
+		"read-only in it on purpose, among them `" + strings.Join(p.Masked, "`, `") + "`. What you write there does not reach the repository.\n" +
+		"If git shows such a file as deleted or changed, leave it out of your commits, and do not restore it. `git checkout`, `git stash`\n" +
+		"and `git reset --hard` fail where they would write one.\n"
+}
+
 // place returns the commands that make the directories above a file in the home, and
 // remove the file.
-func place(file string) string {
+func place(file string) string { return directories(file) + "rm -f -- " + quoted(Home+"/"+file) + "\n" }
+
+func directories(file string) string {
 	var b strings.Builder
 	for i, c := range file {
 		if c == '/' {
 			b.WriteString("dir " + quoted(Home+"/"+file[:i]) + "\n")
 		}
 	}
-	b.WriteString("rm -f -- " + quoted(Home+"/"+file) + "\n")
 	return b.String()
 }
 

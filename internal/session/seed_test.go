@@ -88,3 +88,59 @@ func TestSeedFollowsNoLinks(t *testing.T) {
 		})
 	}
 }
+
+// TestAgentIsTold: an agent that reads instructions of its user is told which files are
+// masked, after the operator's instructions. What it wrote there itself stays.
+func TestAgentIsTold(t *testing.T) {
+	t.Parallel()
+	const file = ".claude/CLAUDE.md"
+	for _, c := range []struct {
+		name    string
+		change  func(*Request)
+		grant   []auth.File
+		prepare string
+		want    []string // what the file has
+		not     string
+	}{
+		{name: "masked", want: []string{"# Masked files", "`.claude/`", "`.mcp.json`"}},
+		{name: "instructions", grant: []auth.File{{Path: file, Text: []byte("Be brief.\n")}}, want: []string{"Be brief.\n\n# Masked files"}},
+		{name: "kept", prepare: "mkdir .claude; echo mine > " + file, want: []string{"mine\n"}, not: "Masked"},
+		{name: "link", prepare: "mkdir .claude; echo mine > mine; ln -s ../mine " + file, want: []string{"mine\n"}, not: "Masked"},
+		{name: "not masked", change: func(q *Request) { q.Masks = false }, prepare: "mkdir .claude; echo none > " + file, want: []string{"none\n"}, not: "Masked"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			q := request(t, "claude")
+			if c.change != nil {
+				c.change(&q)
+			}
+			p, err := Make(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.grant = &auth.Grant{Files: c.grant}
+			script, err := p.script()
+			if err != nil {
+				t.Fatal(err)
+			}
+			home := t.TempDir()
+			sh := exec.CommandContext(t.Context(), "sh", "-s")
+			sh.Dir, sh.Stdin = home, strings.NewReader(c.prepare+"\n"+strings.ReplaceAll(script, Home, home))
+			if out, err := sh.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			text, err := os.ReadFile(filepath.Join(home, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(string(text), part) {
+					t.Errorf("it lacks %q: %s", part, text)
+				}
+			}
+			if c.not != "" && strings.Contains(string(text), c.not) {
+				t.Errorf("it has %q: %s", c.not, text)
+			}
+		})
+	}
+}
