@@ -28,7 +28,7 @@ type controlMasks struct {
 }
 
 // noStandIns is the degradation of a cell whose backend cannot hide names.
-const noStandIns = "control files that the workspace does not have are not masked, and settings of git are shown whole, and git in the cell takes hidden files for empty: the cell's backend cannot hide names"
+const noStandIns = "control files that the workspace does not have are not masked, and settings of git are shown whole, and git in the cell cannot add or commit everything at once: the cell's backend cannot hide names"
 
 // checkControl refuses a request that no cell can meet.
 func checkControl(q api.StartRequest) error {
