@@ -175,6 +175,16 @@ type GrantRequest struct {
 	ConfigFile Text `json:"config_file,omitempty"`
 }
 
+// LiveGrant is what the caller gives a live cell with another policy.
+type LiveGrant struct {
+	Credentials     Texts // as NetworkRequest has them
+	CredentialsFile Text
+	// Addresses and ConfigFile are those of a GrantRequest. What else a policy may loosen
+	// is fixed when the cell starts.
+	Addresses  []string
+	ConfigFile Text
+}
+
 // PolicyFile is a policy as it was given: a name for messages, and the text.
 type PolicyFile struct {
 	Name Text   `json:"name"`

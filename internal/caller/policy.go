@@ -22,6 +22,11 @@ func (DenySet) Denied(name string) (string, bool) {
 	return rule.Reason, denied
 }
 
+// Names returns the denied calls, which a policy may take out of the set, sorted.
+func (d DenySet) Names() []string {
+	return slices.DeleteFunc(syscalls.Names(), func(name string) bool { _, denied := d.Denied(name); return !denied })
+}
+
 // ParsePolicy reads a policy file for this caller.
 func (c Caller) ParsePolicy(f api.PolicyFile) (*policy.Policy, error) {
 	p, err := policy.Parse(string(f.Name), f.Text, policy.Options{Syscalls: DenySet{}, Homes: c.Homes()})

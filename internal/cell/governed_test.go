@@ -214,7 +214,7 @@ func TestExplainOthers(t *testing.T) {
 			t.Errorf("%+v: %+v", c.q, x)
 		}
 	}
-	for _, q := range []cell.PolicyQuestion{{}, {Path: "relative"}, {Syscall: "nosuch"}} {
+	for _, q := range []cell.PolicyQuestion{{Path: "relative"}, {Syscall: "nosuch"}} {
 		_, err := w.e.ExplainPolicy(w.ctx, demo, q)
 		w.refused(err, api.Usage, "")
 	}

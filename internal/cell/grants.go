@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/suggest"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
@@ -32,7 +34,7 @@ type grants struct {
 	// ceiling reports that the caller's ceiling grants what it lets a policy loosen.
 	ceiling bool
 
-	live    string   // the cell, if it is live and gets the policy now
+	live    bool     // the cell is live and gets the policy now, from a caller who may grant
 	used    []string // as flags, for the receipt
 	missing []grant.Grant
 }
@@ -284,7 +286,7 @@ func (g *grants) refusal() error {
 	if len(g.missing) == 0 {
 		return nil
 	}
-	var what, flags []string
+	var what []string
 	for _, m := range g.missing {
 		switch {
 		case m.Env != "":
@@ -296,18 +298,105 @@ func (g *grants) refusal() error {
 		default:
 			what = append(what, quote.Path(m.Path))
 		}
-		flag, value, _ := strings.Cut(m.String(), " ")
-		flags = append(flags, flag+" "+quote.Arg(value))
 	}
-	next := "give " + strings.Join(flags, " ")
+	next := "give " + strings.Join(flagsOf(g.missing), " ")
 	switch {
+	case g.live: // not every way to change the policy takes grants; each way to start does
+		next += ", or stop the cell, and start it with the policy and that"
 	case g.e.bounded():
 		next = guestHint
-	case g.live != "":
-		next = "stop the cell; `forkcell start " + g.live + " " + strings.Join(flags, " ") + "` starts it with that"
 	}
 	return api.Refusef(api.CodeGrant, next,
 		"the policy uses what was not granted: %s", strings.Join(what, ", "))
+}
+
+// flagsOf returns grants as flags of a command line.
+func flagsOf(list []grant.Grant) (flags []string) {
+	for _, one := range list {
+		flag, value, _ := strings.Cut(one.String(), " ")
+		flags = append(flags, flag+" "+quote.Arg(value))
+	}
+	return flags
+}
+
+// needs returns grants as one text, for a command line.
+func needs(list []grant.Grant) string { return strings.Join(flagsOf(list), " ") }
+
+// ExplainNeeds returns the flags that a run under a policy is refused without.
+func ExplainNeeds(p *policy.Policy) policy.Explanation {
+	x := policy.Explanation{Needs: needs(neededGrants(p))}
+	if x.Needs == "" {
+		x.Allowed, x.Rule, x.Reason = true, "none", "a run under this policy needs no grant"
+	} else {
+		x.Rule, x.Reason = "grants", "a run under this policy needs these flags, or the same in config.yaml"
+	}
+	if p.Landlock == policy.BestEffort {
+		x.Reason += "; best_effort counts only with --allow-degraded"
+	}
+	return x
+}
+
+// addressesFor returns the grants for the endpoints that serve a host and port.
+func addressesFor(p *policy.Policy, host string, port uint16) []grant.Grant {
+	var own policy.Policy
+	for _, n := range p.Network {
+		n.Endpoints = slices.DeleteFunc(slices.Clone(n.Endpoints), func(e policy.Endpoint) bool { return !e.Serves(host, port) })
+		own.Network = append(own.Network, n)
+	}
+	return neededGrants(&own)
+}
+
+// SuggestPolicy returns the policy of a run with what the run was denied added to it. An
+// address that is not public stays denied until the operator grants it.
+func (e *Engine) SuggestPolicy(ctx context.Context, name, run string) (*api.PolicySuggestion, error) {
+	res, err := e.History.SuggestPolicy(ctx, name, run)
+	if err != nil {
+		return nil, err
+	}
+	var had []netip.Prefix
+	if before, err := e.StoredPolicy(res.Before); err == nil {
+		had = gateway.SpecialAddresses(before, nil)
+	}
+	suggested, err := policy.Parse("suggestion", res.Policy, policy.Options{})
+	if err != nil {
+		return nil, api.Failf(api.CodePolicy, err, "read the suggestion")
+	}
+	for _, a := range gateway.SpecialAddresses(suggested, nil) {
+		if !slices.Contains(had, a) {
+			res.Left = append(res.Left, addressNames([]netip.Prefix{a})[0]+" by a run without "+needs([]grant.Grant{{Address: a}}))
+		}
+	}
+	res.Text = suggest.File(res, suggested.Canonical())
+	return res, nil
+}
+
+// neededGrants returns what a run under a policy is refused without.
+func neededGrants(p *policy.Policy) (list []grant.Grant) {
+	for _, name := range p.Process.AllowSyscalls {
+		list = append(list, grant.Grant{Syscall: name})
+	}
+	for _, a := range gateway.SpecialAddresses(p, nil) {
+		list = append(list, grant.Grant{Address: a})
+	}
+	for _, name := range p.Environment.Inherit {
+		if !grant.Harmless(name) {
+			list = append(list, grant.Grant{Env: name})
+		}
+	}
+	for _, one := range []struct {
+		paths []string
+		write bool
+	}{{p.Filesystem.ReadOnly, false}, {p.Filesystem.ReadWrite, true}} {
+		for _, listed := range one.paths {
+			if _, err := os.Stat(listed); err != nil {
+				continue // no grant helps
+			}
+			if real, err := shownReal(listed); err == nil && !inSystem(real) {
+				list = append(list, grant.Grant{Path: listed, Write: one.write})
+			}
+		}
+	}
+	return list
 }
 
 // recorded lists the grants that the policy used.
@@ -348,6 +437,11 @@ func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explana
 	for _, listed := range list {
 		if fsx.Within(asked, listed) && len(listed) > len(best) {
 			best = listed
+		}
+	}
+	if best != "" && p.Landlock == policy.BestEffort && x.Rule == "filesystem_policy.read_only" {
+		if _, err := os.Stat(best); err != nil {
+			return policy.Explanation{Access: policy.AccessAbsent, Rule: x.Rule, Reason: "the host does not have " + best + ", which best_effort leaves out", Needs: "--allow-degraded"}
 		}
 	}
 	real, err := shownReal(best)

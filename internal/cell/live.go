@@ -31,6 +31,9 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 		// The supervisor does not know this caller.
 		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
 	}
+	if err == nil {
+		e, err = e.withOwn(c, req.Policy)
+	}
 	if err != nil {
 		return nil, err
 	}

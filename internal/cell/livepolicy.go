@@ -2,11 +2,13 @@ package cell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -24,7 +26,7 @@ const policyRefused = "policy refused"
 // applyLive asks the supervisor of a live cell to apply another policy. It reads
 // the sources of credentials itself, because they name the caller's variables and
 // files.
-func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, grant api.NetworkRequest) (*api.PolicyApplied, error) {
+func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, given api.LiveGrant) (*api.PolicyApplied, error) {
 	p, err := e.Caller.ParsePolicy(f)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,8 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	if err != nil {
 		return nil, err
 	}
-	values, err := e.readValues(ctx, p, networkRequest{NetworkRequest: grant}, held...)
+	network := api.NetworkRequest{Credentials: given.Credentials, CredentialsFile: given.CredentialsFile}
+	values, err := e.readValues(ctx, p, networkRequest{NetworkRequest: network}, held...)
 	if err != nil {
 		return nil, err
 	}
@@ -43,18 +46,18 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	if err != nil {
 		return nil, err
 	}
-	return client.ApplyPolicy(ctx, f, raw)
+	return client.ApplyPolicy(ctx, f, api.GrantRequest{Addresses: given.Addresses, ConfigFile: given.ConfigFile}, raw)
 }
 
 // applyPolicy applies another policy to the cell and stores it for the cell's next
 // runs. It returns the environment of later commands, or nil if it stays the same.
 // A refused policy changes nothing, and is recorded as an event.
-func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
+func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, given api.GrantRequest, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
 	values, err := gateway.TakeValues(raw)
 	if err != nil {
 		return nil, nil, api.Usagef("", "%v", err)
 	}
-	res, err := l.swapPolicy(ctx, f, values)
+	res, err := l.swapPolicy(ctx, f, given, values)
 	if err != nil {
 		l.r.recordEvent(event.Config(event.Subject{
 			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "kept the previous policy",
@@ -66,9 +69,10 @@ func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, raw map[str
 
 // swapPolicy is applyPolicy without the event of a refusal. It takes ownership of
 // values.
-func (l *liveRun) swapPolicy(ctx context.Context, f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
-	r := l.r
-	c, err := r.candidate(ctx, f, l.req)
+func (l *liveRun) swapPolicy(ctx context.Context, f api.PolicyFile, given api.GrantRequest, values gateway.Values) (*api.PolicyApplied, error) {
+	r, req := l.r, l.req
+	req.Grants = withAddresses(req.Grants, given)
+	c, err := r.candidate(ctx, f, req)
 	if err == nil {
 		err = checkKeptCredentials(r.policy, c.policy, values)
 	}
@@ -95,8 +99,15 @@ func (l *liveRun) swapPolicy(ctx context.Context, f api.PolicyFile, values gatew
 	case err != nil:
 		return nil, api.Failf(api.CodePolicy, err, "apply the policy to cell %s", r.cell.Name)
 	}
-	r.policy = c.policy
+	r.policy, l.req.Grants = c.policy, req.Grants // branches have the grants too
 	return res, nil
+}
+
+// withAddresses returns the grants of a live cell with those that came with a policy.
+func withAddresses(start, given api.GrantRequest) api.GrantRequest {
+	start.Addresses = slices.Concat(start.Addresses, given.Addresses)
+	start.ConfigFile = cmp.Or(given.ConfigFile, start.ConfigFile)
+	return start
 }
 
 // checkKeptCredentials refuses a policy that sends a credential to other hosts
@@ -134,7 +145,7 @@ func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest)
 		return c, err
 	}
 	if err := checkFixedParts(r.policy, c.policy); err != nil {
-		return c, err
+		return c, api.WithHint(err, api.CodePolicySection, startWith(r.cell.Name, f, whole))
 	}
 	if c.grants, err = r.addedGrants(whole, c.policy, start); err != nil {
 		return c, err
@@ -159,7 +170,7 @@ func (r *run) addedGrants(whole, next *policy.Policy, start runRequest) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	g.live = r.cell.Name
+	g.live = true
 	present := gateway.SpecialAddresses(r.policy, g.pins)
 	for _, a := range gateway.SpecialAddresses(next, g.pins) {
 		if slices.Contains(present, a) {
@@ -170,6 +181,15 @@ func (r *run) addedGrants(whole, next *policy.Policy, start runRequest) ([]strin
 		}
 	}
 	return g.recorded(), g.refusal()
+}
+
+// startWith returns the commands that have a live cell use a policy which it cannot take.
+func startWith(cell string, f api.PolicyFile, p *policy.Policy) string {
+	file := "FILE"
+	if f.Path != "" {
+		file = quote.Arg(string(f.Name))
+	}
+	return "`forkcell stop " + cell + "`, then `forkcell start " + strings.Join(append([]string{cell, "--policy", file}, flagsOf(neededGrants(p))...), " ") + "`"
 }
 
 // checkFixedParts refuses a policy that differs from the present one in parts that
@@ -184,7 +204,6 @@ func checkFixedParts(old, next *policy.Policy) error {
 	e := &api.Error{
 		Kind: api.Refused, Code: api.CodePolicySection,
 		Message: "only network_policies and credentials can change while a cell lives, and this policy changes " + differences[0].Path,
-		Hint:    "stop the cell, and start it with this policy",
 	}
 	for _, d := range differences[1:] {
 		e.Details = append(e.Details, "it changes "+d.Path)

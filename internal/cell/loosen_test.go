@@ -108,6 +108,9 @@ func TestAddressGrants(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "")
 	for name, loose := range policies {
+		// Under the policy of another cell the rule would be gone.
+		_, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText(loose), nil)
+		w.ok(err)
 		grants := func(r *api.RunRequest) { r.Grants.Addresses = []string{"10.1.0.0/16", "fd00::/8"} }
 		other := func(r *api.RunRequest) { r.Grants.Addresses = []string{"10.2.0.0/16", "fd01::/16"} }
 		pinned := func(r *api.RunRequest) {

@@ -35,6 +35,22 @@ func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
 	return hash, err
 }
 
+// withOwn returns the engine for a policy that the caller brings to a cell. The cell's policy
+// is then the ceiling of a caller who is not the operator, and to whom the operator gave
+// none: whatever the new policy says or leaves out, the cell's limits and rules hold.
+func (e *Engine) withOwn(c store.Cell, brought *api.PolicyFile) (*Engine, error) {
+	if brought == nil || e.Caller.Ceiling != nil || !e.bounded() {
+		return e, nil
+	}
+	p, err := e.StoredPolicy(c.Policy)
+	if err != nil {
+		return nil, err
+	}
+	who := e.Caller
+	who.Ceiling = &api.PolicyFile{Name: api.Text("policy of " + c.Name), Text: p.Canonical()}
+	return e.As(who), nil
+}
+
 // givenPolicy returns the policy that the request has, or else the cell's.
 func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, error) {
 	if req.Policy != nil {

@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,33 +87,30 @@ func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
 }
 
 // ApplyPolicy gives a cell another policy for its next runs, and applies it at once
-// if the cell is live, which may need credentials. Of grant, which may be nil, only
-// the credentials are used.
-func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
-	p, err := e.Caller.ParsePolicy(f)
-	if err != nil {
-		return nil, err
-	}
-	if e.Caller.Ceiling != nil || e.bounded() {
-		// The cell keeps the policy for every caller.
-		if p, err = e.Caller.Under(ctx, p); err != nil {
-			return nil, err
-		}
-		f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
-	}
-	if err := e.mayLoosen(p); err != nil {
+// if the cell is live, which may need credentials and grants. given may be nil.
+func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error) {
+	if _, err := e.Caller.ParsePolicy(f); err != nil {
 		return nil, err
 	}
 	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
 	}
+	p, err := e.keepable(ctx, c, &f)
+	if err != nil {
+		return nil, err
+	}
+	live := e.liveGrant(p, given)
 	if _, ok := e.Supervisor(c); ok {
 		f.Resolve = e.keptPins(f)
-		return e.applyLive(ctx, c, f, *cmp.Or(grant, &api.NetworkRequest{}))
+		return e.applyLive(ctx, c, f, live)
 	}
-	if grant != nil && len(grant.Credentials) > 0 {
+	switch {
+	case given == nil:
+	case len(given.Credentials) > 0:
 		return nil, api.Usagef("give --credential to run or start", "cell %s is not started: only a live cell takes credentials now", c.Name)
+	case len(given.Addresses) > 0:
+		return nil, api.Usagef("give --grant-address to run or start", "cell %s is not started: only a live cell takes grants now", c.Name)
 	}
 	s, err := e.hold(ctx, name, "policy apply", 0)
 	if err != nil {
@@ -143,6 +139,41 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 		return nil, api.Failf(api.CodePolicy, err, "record the policy of %s", name)
 	}
 	return res, nil
+}
+
+// keepable returns the policy that a cell may keep, for every caller, of one that this
+// caller brings, and puts it into the file.
+func (e *Engine) keepable(ctx context.Context, c store.Cell, f *api.PolicyFile) (*policy.Policy, error) {
+	own, err := e.withOwn(c, f)
+	if err != nil {
+		return nil, err
+	}
+	p, err := own.Caller.ParsePolicy(*f)
+	if err != nil {
+		return nil, err
+	}
+	if own.Caller.Ceiling != nil || own.bounded() {
+		if p, err = own.Caller.Under(ctx, p); err != nil {
+			return nil, err
+		}
+		*f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
+	}
+	return p, own.mayLoosen(p)
+}
+
+// liveGrant returns what a live cell gets with a policy. A caller who is not the operator
+// gives no grants but those of its ceiling, which the policy is under.
+func (e *Engine) liveGrant(p *policy.Policy, given *api.LiveGrant) (g api.LiveGrant) {
+	if given != nil {
+		g = *given
+	}
+	if e.bounded() {
+		g.Addresses, g.ConfigFile = nil, ""
+	}
+	if e.Caller.CeilingGrants() {
+		g.Addresses = AddressesOf(p)
+	}
+	return g
 }
 
 // referred finds a policy, and its cell if it has one.
@@ -205,7 +236,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSyscall(q.Syscall, caller.DenySet{})
 		if slices.Contains(p.Process.AllowSyscalls, q.Syscall) {
-			x.Needs = grant.Grant{Syscall: q.Syscall}.String()
+			x.Needs = needs([]grant.Grant{{Syscall: q.Syscall}})
 		}
 	case q.Request != nil:
 		request := *q.Request
@@ -213,8 +244,9 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 			request.Content = gateway.Content(q.Body)
 		}
 		x = p.ExplainSent(policy.Sent{Request: request, RawQuery: q.RawQuery, Header: q.Header})
+		x.Needs = needs(addressesFor(p, request.Host, request.Port))
 	default:
-		return nil, api.Usagef("a path, a host or a system call", "nothing to explain")
+		x = ExplainNeeds(p)
 	}
 	return &x, nil
 }
@@ -237,7 +269,8 @@ func pathContext(c store.Cell) policy.PathContext {
 	return ctx
 }
 
-// PolicyQuestion asks about one path, system call or request.
+// PolicyQuestion asks about one path, system call or request. The zero value asks what a
+// run under the policy needs of the operator.
 type PolicyQuestion struct {
 	Path    string
 	Syscall string

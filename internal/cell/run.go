@@ -55,6 +55,11 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 		return nil, err
 	}
 	defer s.release()
+	own, err := e.withOwn(s.cell, req.Policy)
+	if err != nil {
+		return nil, err
+	}
+	s.e = own
 	req.RunOptions = e.pinned(s.cell, req.RunOptions)
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command
@@ -105,6 +110,9 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 func (e *Engine) Plan(ctx context.Context, req api.RunRequest) (*api.RunPlan, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
+		return nil, err
+	}
+	if e, err = e.withOwn(c, req.Policy); err != nil {
 		return nil, err
 	}
 	req.RunOptions = e.pinned(c, req.RunOptions)

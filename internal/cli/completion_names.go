@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/caller"
 	"github.com/forkcell/forkcell/internal/cell"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,14 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			return startingWith(known(s.known(c.Context(), first(args))), prefix), cobra.ShellCompDirectiveNoFileComp
 		})
+	}
+	if cmd.Flags().Lookup("grant-syscall") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("grant-syscall", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(caller.DenySet{}.Names(), prefix), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	if cmd.Flags().Lookup("grant-address") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("grant-address", cobra.NoFileCompletions) // no file is an address
 	}
 	if cmd.Flags().Lookup("policy") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("policy", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {

@@ -157,7 +157,7 @@ type eventReader interface {
 
 type policyKeeper interface {
 	Policy(ctx context.Context, cell string) (*api.PolicyResult, error)
-	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error)
+	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error)
 	SuggestPolicy(ctx context.Context, cell, run string) (*api.PolicySuggestion, error)
 	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*api.PolicyDiff, error)
 	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)

@@ -296,8 +296,8 @@ func (f *fakeEngine) Policy(_ context.Context, name string) (*api.PolicyResult, 
 	return answer(f, name, &api.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Text: policy.Default().Canonical()})
 }
 
-func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
-	return answer[api.PolicyApplied](f, []any{name, file, grant.Credentials}, nil)
+func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error) {
+	return answer[api.PolicyApplied](f, []any{name, file, given.Credentials, given.Addresses}, nil)
 }
 
 func (f *fakeEngine) SuggestPolicy(_ context.Context, name, run string) (*api.PolicySuggestion, error) {

@@ -114,7 +114,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 }
 
 func newPolicyApply(s *session) *cobra.Command {
-	var credentials []string
+	var credentials, addresses []string
 	cmd := &cobra.Command{
 		Use:   "apply CELL FILE",
 		Short: "Give a cell another policy",
@@ -127,7 +127,11 @@ event from which the new policy applied.
 
 Credentials that a live cell has already keep their values, unless --credential gives
 new ones. Others need --credential or a line in the credentials file. If the new
-policy sends a credential to other hosts, its value must be given again.`,
+policy sends a credential to other hosts, its value must be given again. Addresses that
+are not public, and that the old policy does not have, need --grant-address.
+
+A policy of a cell that is not live is kept. What it needs of the operator, each run or
+start is given: policy explain names the flags.`,
 		Example:           "  forkcell policy apply demo policy.yaml",
 		Args:              positional("CELL", "FILE"),
 		ValidArgsFunction: s.completeCell,
@@ -138,16 +142,19 @@ policy sends a credential to other hosts, its value must be given again.`,
 				return err
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				return runPolicyApply(ctx, s, e, args[0], *file, credentials)
+				return runPolicyApply(ctx, s, e, args[0], *file, credentials, addresses)
 			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&credentials, "credential", nil, "take the value of a live cell's credential from `NAME=SOURCE`, or by NAME from the credentials file (repeatable)")
+	addGrantAddressFlag(cmd.Flags(), &addresses)
 	return cmd
 }
 
-func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file api.PolicyFile, credentials []string) error {
-	res, err := e.ApplyPolicy(ctx, name, file, &api.NetworkRequest{Credentials: credentials, CredentialsFile: credentialsFile()})
+func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file api.PolicyFile, credentials, addresses []string) error {
+	res, err := e.ApplyPolicy(ctx, name, file, &api.LiveGrant{
+		Credentials: credentials, CredentialsFile: credentialsFile(), Addresses: addresses, ConfigFile: api.Text(configFile("config.yaml")),
+	})
 	if err != nil {
 		return err
 	}

@@ -30,17 +30,19 @@ type explainOptions struct {
 func newPolicyExplain(s *session) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
-		Use:   "explain CELL|FILE --path P | --host H:PORT | --syscall S",
+		Use:   "explain CELL|FILE [--path P | --host H:PORT | --syscall S]",
 		Short: "Show what a policy decides, by which rule and why",
 		Long: `Show what a policy decides about a path, a host or a system call, by which rule and
-why. The exit code is 0 for any answer.
+why. The exit code is 0 for any answer. Without a question it names the flags that a
+run under the policy needs: grants of the operator.
 
 The policy is a file if one of that name exists, else that of a cell. Only a cell has
 a workspace and --ro paths. Requests are decided as the proxy decides them, with the
 method, path, headers and body that are given. Rules about content need the
 Content-Type too. What depends on the destination's address is not part of the
 answer.`,
-		Example: `  forkcell policy explain demo --path /etc/shadow
+		Example: `  forkcell policy explain policy.yaml
+  forkcell policy explain demo --path /etc/shadow
   forkcell policy explain demo --syscall unshare
   forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b
   forkcell policy explain policy.yaml --host mcp.example.com:443 --method POST --url-path /mcp --header Content-Type:application/json --body call.json`,
@@ -110,8 +112,6 @@ func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.Poli
 				return q, usageError("give a file, or - for stdin", "%s: --body %s: %v", verb(cmd), quote.Path(o.body), err)
 			}
 		}
-	default:
-		return q, usageError("usage: "+usageLine(cmd), "%s: nothing to explain", verb(cmd))
 	}
 	return q, nil
 }
@@ -152,10 +152,14 @@ func runPolicyExplain(ctx context.Context, s *session, e policyKeeper, ref cell.
 		return err
 	}
 	return s.emit(x, func(p *page) {
-		word := "denied"
-		if x.Allowed {
-			word = "allowed"
+		word := ""
+		switch {
+		case q.Path == "" && q.Syscall == "" && q.Request == nil: // about flags
+		case x.Allowed:
+			word = p.word("allowed")
+		default:
+			word = p.word("denied")
 		}
-		p.pairs("decision", p.word(word), "access", x.Access, "rule", quote.Line(x.Rule), "reason", quote.Line(x.Reason), "needs", quote.Line(x.Needs))
+		p.pairs("decision", word, "access", x.Access, "rule", quote.Line(x.Rule), "reason", quote.Line(x.Reason), "needs", quote.Line(x.Needs))
 	})
 }

@@ -57,7 +57,7 @@ func TestPolicyRefs(t *testing.T) {
 	if diff := cmp.Diff([]cell.PolicyRef{{Cell: "demo"}, {File: read}}, f.got); diff != "" {
 		t.Error(diff)
 	}
-	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read, api.Texts(nil)})) || f.mode != Write {
+	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read, api.Texts(nil), []string(nil)})) || f.mode != Write {
 		t.Errorf("apply: %v", f.got)
 	}
 	if err := os.Chmod(file, 0); err != nil {
@@ -86,6 +86,7 @@ func TestPolicyDiffText(t *testing.T) {
 func TestPolicyExplainQuestions(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]cell.PolicyQuestion{
+		"":                   {},
 		"--path /etc/passwd": {Path: "/etc/passwd"},
 		"--syscall mount":    {Syscall: "mount"},
 		"--host h:443":       {Request: &policy.Request{Host: "h", Port: 443}},
@@ -108,7 +109,7 @@ func TestPolicyExplainQuestions(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"demo", "--path /x", "demo --path /x --syscall y", "demo --host h", "demo --host h:0", "demo --host h:x", "demo --host :1",
+		"--path /x", "demo --path /x --syscall y", "demo --host h", "demo --host h:0", "demo --host h:x", "demo --host :1",
 		"demo --host h:70000", "demo --path /x --method GET", "demo --host h:1 --header x", "demo --host h:1 --header :x", "demo --path /x --header a:b",
 	} {
 		f := &fakeEngine{}

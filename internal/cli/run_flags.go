@@ -50,6 +50,10 @@ func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
 	f.StringVar(to, "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)
 }
 
+func addGrantAddressFlag(f *pflag.FlagSet, to *[]string) {
+	f.StringArrayVar(to, "grant-address", nil, "let the policy allow connections to these private addresses, a `CIDR` such as 10.0.5.0/24 (repeatable)")
+}
+
 func addRuntimeFlag(f *pflag.FlagSet, to *string, unless string) {
 	f.StringVar(to, "runtime", "", "isolate commands with this runtime: `native|gvisor|microvm`; doctor shows which work here"+unless)
 }

@@ -48,7 +48,7 @@ func (o *optionFlags) addFlags(f *pflag.FlagSet, text optionTexts) {
 	f.StringArrayVar((*[]string)(&o.Grants.Paths), "grant-path", nil, "let the policy show this host `PATH[:ro|rw]` and everything below it (repeatable; secret files stay hidden)")
 	f.StringArrayVar((*[]string)(&o.Grants.Env), "grant-env", nil, "let the policy pass on the variable `NAME` (repeatable)")
 	f.StringArrayVar(&o.Grants.Syscalls, "grant-syscall", nil, "let the policy allow the system call `NAME`, which cells are denied (repeatable)")
-	f.StringArrayVar(&o.Grants.Addresses, "grant-address", nil, "let the policy allow connections to these private addresses, a `CIDR` such as 10.0.5.0/24 (repeatable)")
+	addGrantAddressFlag(f, &o.Grants.Addresses)
 	f.BoolVar(&o.AllowDegraded, "allow-degraded", false, "run even if a control cannot be enforced, and record that")
 	f.StringArrayVar((*[]string)(&o.Network.Credentials), "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH, json:PATH#KEY.KEY or command:[\"ARGV\"]; NAME alone lets the run use a line of the credentials file that names no host (repeatable)")
 	f.StringArrayVar((*[]string)(&o.Network.Resolve), "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")

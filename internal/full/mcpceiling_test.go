@@ -135,8 +135,8 @@ func TestMCPEveryPolicyIsUnderTheCeiling(t *testing.T) {
 	const narrow = "version: 1\nfilesystem_policy: { read_only: [/usr, /etc/ld.so.cache] }\nlimits: { open_files: 256 }\n"
 	const wide = `version: 1
 filesystem_policy: { read_only: [/usr, /etc] }
+landlock: { compatibility: best_effort }
 process: { allow_syscalls: [io_uring_setup] }
-limits: { open_files: 900 }
 network_policies:
   all: { endpoints: [{ host: example.com, port: 443 }], binaries: [{ path: /** }] }
 `

@@ -34,9 +34,13 @@ func (e *Engine) canonical(doc []byte, hash string) ([]byte, error) {
 }
 
 // ApplyPolicy gives a cell another policy.
-func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
-	if grant != nil && len(grant.Credentials) > 0 {
+func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error) {
+	switch {
+	case given == nil:
+	case len(given.Credentials) > 0:
 		return nil, refuse("policy apply --credential")
+	case len(given.Addresses) > 0:
+		return nil, refuse("policy apply --grant-address")
 	}
 	return told(e.client.Cells.Named(name).SetPolicy(ctx, policyText(&f)))
 }
@@ -87,6 +91,14 @@ func (e *Engine) DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*api.Po
 
 // ExplainPolicy returns the decision of a policy.
 func (e *Engine) ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error) {
+	if q.Path == "" && q.Syscall == "" && q.Request == nil {
+		p, err := e.referred(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		x := cell.ExplainNeeds(p)
+		return &x, nil
+	}
 	body := api.ExplainBody{Cell: ref.Cell, Policy: policyText(ref.File), Path: q.Path, Syscall: q.Syscall}
 	if ref.File != nil {
 		body.Cell = ""

@@ -26,6 +26,7 @@ func refusals() []refusal {
 		{"init --no-default-excludes", "would send secrets of this machine", "rename the files that are needed, or copy them with cp"},
 		{"export --with-memory", "would send the key of the cell's certificate authority, and secrets that its programs had", onHost + ", without --url and FORKCELL_URL"},
 		{"policy apply --credential", "is for a live cell of this machine", "give --credential to start"},
+		{"policy apply --grant-address", "is for a live cell of this machine", "give --grant-address to start"},
 		{"policy explain --body", "is not part of the API, like --header", "leave them out, or explain a policy file without --url"},
 	}
 }

@@ -102,7 +102,7 @@ type witness interface {
 type governor interface {
 	Policy(ctx context.Context, cell string) (*api.PolicyResult, error)
 	RunPolicy(ctx context.Context, run string) (*api.PolicyResult, error)
-	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error)
+	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error)
 	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*api.PolicyDiff, error)
 	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)
 	SuggestPolicy(ctx context.Context, cell, run string) (*api.PolicySuggestion, error)

@@ -35,7 +35,7 @@ type call struct {
 	id     string
 	caller sender
 	engine Engine
-	// standin is the ceiling of a request whose sender has none of its own; nil is none.
+	// standin is the ceiling of a session whose sender has none of its own; nil is none.
 	standin *api.PolicyFile
 	// commands reports that hints name commands and flags of the command line.
 	commands bool

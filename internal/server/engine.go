@@ -64,7 +64,7 @@ type witness interface {
 type policyKeeper interface {
 	Policy(ctx context.Context, cell string) (*api.PolicyResult, error)
 	CheckPolicy(ctx context.Context, f api.PolicyFile) (*api.PolicyResult, error)
-	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error)
+	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, given *api.LiveGrant) (*api.PolicyApplied, error)
 	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)
 	SuggestPolicy(ctx context.Context, cell, run string) (*api.PolicySuggestion, error)
 }

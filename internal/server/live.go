@@ -26,7 +26,7 @@ func (s *Server) addLive() {
 }
 
 func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody]) (*api.StartResult, error) {
-	set, err := s.settingsIn(ctx, c, in.Cell, in.body().RunSettings)
+	set, err := s.runSettings(ctx, c, in.body().RunSettings)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req a
 	if req, err = s.raceOf(c, in.Body); err != nil {
 		return req, m, err
 	}
-	set, err := s.settingsIn(ctx, c, req.Cell, in.Body.RunSettings)
+	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
 	if err != nil {
 		return req, m, err
 	}

@@ -207,7 +207,7 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	if in.Body.AcceptOnSuccess && !c.caller.may(Decide) {
 		return nil, c.deny(Decide)
 	}
-	set, err := s.settingsIn(ctx, c, in.Cell, in.Body.RunSettings)
+	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
 	if err != nil {
 		return nil, err
 	}

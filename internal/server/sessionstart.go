@@ -179,7 +179,7 @@ func (s *Server) admitCell(ctx context.Context, c *call, cell string, nonGit boo
 // underSession makes the policies of the cell and of the agent the ceiling of a session,
 // for a token that has none.
 func (c *call) underSession(ctx context.Context, cell string, plan *session.Plan) error {
-	if c.caller.local || c.ceiling() != nil {
+	if c.caller.isOperator() || c.ceiling() != nil {
 		return nil
 	}
 	p, err := c.engine.Policy(ctx, cell)

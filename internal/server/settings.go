@@ -75,16 +75,6 @@ func outputLimit(text string) (int64, error) {
 	return n, nil
 }
 
-// settingsIn checks the settings of a body for a cell. For a token without a ceiling, the
-// cell's policy is the ceiling of one that the body brings.
-func (s *Server) settingsIn(ctx context.Context, c *call, cell string, b api.RunSettings) (settings, error) {
-	set, err := s.runSettings(ctx, c, b)
-	if err == nil {
-		err = c.underCeiling(ctx, cell, set.options)
-	}
-	return set, err
-}
-
 // environment returns the variables of a body, as K=V.
 func environment(vars map[string]string) (env api.Texts, err error) {
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
@@ -94,20 +84,6 @@ func environment(vars map[string]string) (env api.Texts, err error) {
 		env = append(env, name+"="+vars[name])
 	}
 	return env, nil
-}
-
-// underCeiling makes the policy of a cell the ceiling of a request that brings its
-// own policy, for a token that has none.
-func (c *call) underCeiling(ctx context.Context, cell string, o api.RunOptions) error {
-	if c.caller.local || c.ceiling() != nil || o.Policy == nil {
-		return nil
-	}
-	p, err := c.engine.Policy(ctx, cell)
-	if err != nil {
-		return err
-	}
-	c.standin = &api.PolicyFile{Name: api.Text("policy of " + cell), Text: p.Text}
-	return nil
 }
 
 // addCredentials turns values of a request into variables that only the credentials

@@ -62,10 +62,11 @@ func (c *Client) Save(ctx context.Context, name string) (*api.CheckpointResult, 
 	return &res, nil
 }
 
-// ApplyPolicy gives the cell another policy at once, with the values of credentials.
-func (c *Client) ApplyPolicy(ctx context.Context, f api.PolicyFile, values map[string][]byte) (*api.PolicyApplied, error) {
+// ApplyPolicy gives the cell another policy at once, with the operator's grants for it and
+// the values of credentials.
+func (c *Client) ApplyPolicy(ctx context.Context, f api.PolicyFile, grants api.GrantRequest, values map[string][]byte) (*api.PolicyApplied, error) {
 	var res api.PolicyApplied
-	q := policyCall{Name: []byte(f.Name), Text: f.Text, Values: values}
+	q := policyCall{Name: []byte(f.Name), Text: f.Text, Path: f.Path, Grants: grants, Values: values}
 	if err := c.call(ctx, callPolicy, q, &res); err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ type Config struct {
 	// made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	Save        func(ctx context.Context, name string) (*api.CheckpointResult, error)
-	ApplyPolicy func(ctx context.Context, f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
+	ApplyPolicy func(ctx context.Context, f api.PolicyFile, grants api.GrantRequest, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
 	Pause       func(ctx context.Context, fsOnly bool) (ends bool, err error)
 	Resume      func() error
 	Expire      func(ctx context.Context, o ExpireOrder) (done, ends bool, err error)
@@ -268,7 +268,7 @@ func (h *Host) applyPolicy(ctx context.Context, q policyCall) (*api.PolicyApplie
 		}
 		return nil, err
 	}
-	res, env, err := h.ApplyPolicy(ctx, api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, q.Values)
+	res, env, err := h.ApplyPolicy(ctx, api.PolicyFile{Name: api.Text(q.Name), Text: q.Text, Path: q.Path}, q.Grants, q.Values)
 	if err != nil {
 		return nil, err
 	}

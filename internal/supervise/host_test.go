@@ -114,7 +114,7 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 		Checkpoint: func(_ context.Context, name string) (*api.CheckpointResult, error) {
 			return &api.CheckpointResult{Name: name}, nil
 		},
-		ApplyPolicy: func(_ context.Context, f api.PolicyFile, _ map[string][]byte) (*api.PolicyApplied, []string, error) {
+		ApplyPolicy: func(_ context.Context, f api.PolicyFile, _ api.GrantRequest, _ map[string][]byte) (*api.PolicyApplied, []string, error) {
 			if len(f.Text) == 0 {
 				return nil, nil, api.Refusef(api.CodePolicy, "", "empty")
 			}
@@ -180,10 +180,10 @@ func TestHost(t *testing.T) {
 	if res, err := s.client.Checkpoint(ctx, "here"); err != nil || res.Name != "here" {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if _, err := s.client.ApplyPolicy(ctx, api.PolicyFile{}, nil); api.KindOf(err) != api.Refused {
+	if _, err := s.client.ApplyPolicy(ctx, api.PolicyFile{}, api.GrantRequest{}, nil); api.KindOf(err) != api.Refused {
 		t.Errorf("a policy that is refused: %v", err)
 	}
-	if res, err := s.client.ApplyPolicy(ctx, api.PolicyFile{Text: []byte("version: 1")}, nil); err != nil || !res.Live {
+	if res, err := s.client.ApplyPolicy(ctx, api.PolicyFile{Text: []byte("version: 1")}, api.GrantRequest{}, nil); err != nil || !res.Live {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if out, err := s.exec(ctx, "print"); err != nil || out != "A=2 print\n" {

@@ -61,6 +61,8 @@ type outputCall struct {
 type policyCall struct {
 	Name   []byte            `json:"name"`
 	Text   []byte            `json:"text"`
+	Path   api.Text          `json:"path,omitempty"`
+	Grants api.GrantRequest  `json:"grants,omitzero"`
 	Values map[string][]byte `json:"values,omitempty"`
 }
 
