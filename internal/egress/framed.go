@@ -13,7 +13,7 @@ import (
 // connection or answers by itself. Its hook for counting errors does not know
 // connections and is not called for the header block, so framed reads the
 // frames that the server writes. Of the program's frames it needs only the
-// numbers of streams.
+// numbers of streams, and in how many pieces headers come.
 type framed struct {
 	net.Conn // TLS, without a ConnectionState, so that the server does not treat it as TLS
 	c        *conn
@@ -23,6 +23,8 @@ type framed struct {
 	// in and out are the frames of the program and of the server. One goroutine
 	// at a time reads, and one writes.
 	in, out frames
+	// pieces counts those of the header that is being read.
+	pieces int
 	// opened is the last stream that the program has opened.
 	opened atomic.Uint32
 	// awaited is the stream whose answer comes from the server itself if no
@@ -46,6 +48,8 @@ const (
 	// read; with more it ends the connection. answersPaid of them cost answersCost.
 	maxUnanswered = 10000
 	answersPaid   = 1000
+	// maxPieces bounds the frames after the first that a header comes in: four would do.
+	maxPieces = 256
 )
 
 // frames finds the frames in one direction of a stream, in pieces of any size.
@@ -65,6 +69,8 @@ const (
 	frameReset   = 0x3
 	frameGoAway  = 0x7
 	frameWindow  = 0x8
+
+	frameContinuation = 0x9
 )
 
 // next returns the beginning of the next frame, nil if there is none yet, and
@@ -118,6 +124,10 @@ func (w *framed) came(b []byte) {
 		if head, b = w.in.next(b); head == nil {
 			return
 		}
+		if w.split(head[3]) {
+			w.c.cut(refuse(layerRequest, "request", "the header of a request is in too many pieces"))
+			return
+		}
 		opens := false
 		if id := binary.BigEndian.Uint32(head[5:]); head[3] == frameHeaders && id > w.opened.Load() {
 			w.opened.Store(id)
@@ -128,6 +138,17 @@ func (w *framed) came(b []byte) {
 			return
 		}
 	}
+}
+
+// split counts the pieces of a header, and reports whether they are too many. The server
+// reads empty ones without an end, for as long as another stream is open.
+func (w *framed) split(kind byte) bool {
+	if kind != frameContinuation {
+		w.pieces = 0
+		return false
+	}
+	w.pieces++
+	return w.pieces > maxPieces
 }
 
 // queues counts a frame for which the server may keep an answer, and reports whether
