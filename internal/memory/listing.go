@@ -54,14 +54,15 @@ func (m Image) Size() (total int64, err error) {
 	return total, nil
 }
 
-// listing describes every byte of an image but the list itself, one entry in a line.
-func listing(ctx context.Context, dir *fsx.Dir) ([]byte, error) {
+// listing describes every byte of an image but the list itself, one entry in a line. A
+// cell chooses how many files there are, so the list has a longest length.
+func listing(ctx context.Context, dir *fsx.Dir, longest int) ([]byte, error) {
 	var out bytes.Buffer
-	err := list(ctx, dir, "", &out)
+	err := list(ctx, dir, "", longest, &out)
 	return out.Bytes(), err
 }
 
-func list(ctx context.Context, dir *fsx.Dir, prefix string, out *bytes.Buffer) error {
+func list(ctx context.Context, dir *fsx.Dir, prefix string, longest int, out *bytes.Buffer) error {
 	names, err := dir.Names()
 	if err != nil {
 		return err
@@ -86,6 +87,9 @@ func list(ctx context.Context, dir *fsx.Dir, prefix string, out *bytes.Buffer) e
 		if err != nil {
 			return err
 		}
+		if out.Len()+len(line) >= longest {
+			return fmt.Errorf("it has more files than a list of %d bytes can name", longest)
+		}
 		out.Write(append(line, '\n'))
 		if !info.IsDir() {
 			continue
@@ -94,7 +98,7 @@ func list(ctx context.Context, dir *fsx.Dir, prefix string, out *bytes.Buffer) e
 		if err != nil {
 			return err
 		}
-		err = list(ctx, sub, prefix+name+"/", out)
+		err = list(ctx, sub, prefix+name+"/", longest, out)
 		_ = sub.Close() // it was only read
 		if err != nil {
 			return err

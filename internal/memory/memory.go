@@ -97,7 +97,7 @@ func (m Image) Keep(ctx context.Context, id string) (kept Image, digest string, 
 		return m, "", err
 	}
 	defer dir.Close()
-	list, err := listing(ctx, dir)
+	list, err := listing(ctx, dir, maxSmall)
 	if err == nil {
 		err = fsx.WriteFile(dir, contents, list, 0o600)
 	}
@@ -137,7 +137,7 @@ func (m Image) Verify(ctx context.Context, digest string) error {
 	if digestOf(want) != digest {
 		return fmt.Errorf("%w: the list of its files was altered", ErrDamaged)
 	}
-	got, err := listing(ctx, dir)
+	got, err := listing(ctx, dir, maxSmall)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 )
@@ -70,6 +73,59 @@ func TestVerify(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestManyFiles: what is kept can be read again, so there are no more files than a list
+// that is read may name.
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	for i := range 100 {
+		if err := os.WriteFile(filepath.Join(path, strings.Repeat("n", 200)+strconv.Itoa(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := fsx.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	all, err := listing(t.Context(), dir, maxSmall)
+	if err != nil || len(entries(all)) != 100 {
+		t.Fatalf("%d entries, %v", len(entries(all)), err)
+	}
+	if part, err := listing(t.Context(), dir, len(all)/2); err == nil || len(part) > len(all)/2 {
+		t.Errorf("%d bytes, %v", len(part), err)
+	}
+}
+
+// TestNoRegularFile: a FIFO or a directory in the place of a file of an image is found,
+// and nothing waits for it.
+func TestNoRegularFile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{Run, contents, "processes/pages"} {
+		for kind, replace := range map[string]func(string) error{
+			"FIFO":      func(p string) error { return unix.Mkfifo(p, 0o600) },
+			"directory": func(p string) error { return os.Mkdir(p, 0o700) },
+			"link":      func(p string) error { return os.Symlink("/dev/zero", p) },
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s, digest, dir := kept(t)
+				if err := errors.Join(os.Remove(filepath.Join(dir, name)), replace(filepath.Join(dir, name))); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Image("chk_1").Verify(t.Context(), digest); err == nil {
+					t.Error("it was not found")
+				}
+				if name == Run {
+					if _, err := s.Image("chk_1").Read(Run); err == nil {
+						t.Error("it was read")
+					}
+				}
+			})
+		}
 	}
 }
 
