@@ -237,3 +237,31 @@ func TestRecoverNamesWhatIsLost(t *testing.T) {
 	p.ok(err)
 	p.wantInside("demo", "hello.txt", "good\n")
 }
+
+// TestRecoverFarStatement: a file with a number far after all others, that nobody signed,
+// is named, and costs no work for each number before it.
+func TestRecoverFarStatement(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "")
+	one, err := os.ReadFile(filepath.Join(p.home, "log", "0000000", "0000000001.json"))
+	p.ok(err)
+	for dir, files := range map[string]map[string][]byte{
+		"9223372036854775": {"9223372036854775807.json": []byte("{}")},
+		"9000000":          {"9000000000.json": one}, // signed, of another place
+	} {
+		p.ok(os.Mkdir(filepath.Join(p.home, "log", dir), 0o700))
+		for name, data := range files {
+			p.ok(os.WriteFile(filepath.Join(p.home, "log", dir, name), data, 0o600))
+		}
+	}
+	e, release, err := app.Open(p.home, app.Rescue, tester())
+	p.ok(err)
+	res, err := e.Recover(p.ctx, true)
+	p.ok(errors.Join(err, release()))
+	if len(res.Problems) != 2 || !strings.Contains(res.Problems[0], "9000000000") || res.Cells != 1 {
+		t.Fatalf("got %+v", res)
+	}
+	p.reopen()
+	_, err = p.e.Restore(p.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
+	p.ok(err)
+}

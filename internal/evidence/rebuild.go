@@ -102,6 +102,10 @@ func (b *rebuild) gap(before int64) int64 {
 func (b *rebuild) replay(tx *store.Tx) error {
 	next := int64(1)
 	for _, seq := range b.seqs {
+		if seq-next > wideGap && !b.genuine(seq) {
+			b.problem("log/ has a file for statement %d, far after the others, which no trusted key has signed: remove it", seq)
+			continue
+		}
 		for ; next < seq; next++ {
 			b.missing(next, "statement %d is missing", next)
 		}
@@ -111,6 +115,21 @@ func (b *rebuild) replay(tx *store.Tx) error {
 		}
 	}
 	return b.replayTail(tx, next)
+}
+
+// wideGap is how many statements may be missing before a file that nobody has signed. Each
+// is a place that is remembered, so more are believed only of a signature.
+const wideGap = 10_000
+
+// genuine reports whether the statement of a number is signed by a known key, and says
+// that number itself.
+func (b *rebuild) genuine(seq int64) bool {
+	raw, err := b.log.store.ReadStatement(seq)
+	if err != nil {
+		return false
+	}
+	s, err := receipt.Verify(raw, b.keys)
+	return err == nil && s.Place().Seq == seq
 }
 
 // missing records that a place of the log has no readable statement.

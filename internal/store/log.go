@@ -301,16 +301,20 @@ func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 		return nil, nil, err
 	}
 	for _, g := range groups {
+		if _, err := strconv.ParseUint(g, 10, 64); err != nil {
+			continue // it holds no statements
+		}
 		files, err := s.names("log/" + g)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, name := range files {
 			name, open := strings.CutSuffix(name, uncommitted)
-			number, isStatement := strings.CutSuffix(name, ".json")
-			seq, err := strconv.ParseInt(number, 10, 64)
+			seq, err := strconv.ParseInt(strings.TrimSuffix(name, ".json"), 10, 64)
+			// Only the name that a statement gets: another one would count it twice.
+			dir, file := logName(seq)
 			switch {
-			case err != nil || !isStatement:
+			case err != nil || seq < 1 || dir != "log/"+g || file != name:
 			case open:
 				tail = append(tail, seq)
 			default:

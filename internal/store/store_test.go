@@ -336,6 +336,28 @@ func TestSeqsOnDisk(t *testing.T) {
 	}
 }
 
+// TestStraysInLog: files that no statement is named like are none.
+func TestStraysInLog(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	if err := s.writeStatement(1, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	s.publish([]int64{1})
+	if err := s.Dir().Mkdir("log/0000001", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README", "0000000/1.json", "0000000/+000000002.json", "0000000/-000000005.json", "0000000/0000000000.json", "0000001/0000000003.json", "0000000/0000000004.json.old"} {
+		if err := os.WriteFile(s.sub("log/"+name), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, tail, err := s.SeqsOnDisk()
+	if err != nil || !slices.Equal(committed, []int64{1}) || len(tail) != 0 {
+		t.Errorf("%v, %v, %v", committed, tail, err)
+	}
+}
+
 // TestNoPlaceForHome: where no home can be made, the error is not that there is none.
 func TestNoPlaceForHome(t *testing.T) {
 	t.Parallel()
