@@ -22,6 +22,13 @@ func arguments(args []string) ([]string, error) {
 	switch args[0] {
 	case "cell":
 		return prepare(args[1:])
+	case "offline":
+		cell, err := prepare(args[1:])
+		if err != nil {
+			return nil, err
+		}
+		config, err := watchConnects(args[1])
+		return append([]string{config}, cell...), err
 	case "save", "resume":
 		if len(args) != 2 {
 			return nil, fmt.Errorf("%s takes a directory, not %d arguments", args[0], len(args)-1)

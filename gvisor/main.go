@@ -11,6 +11,11 @@
 // which is restored instead of started. The container's standard streams are those of
 // the process, which ends with it, with its exit code.
 //
+//	forkcell-gvisor offline DIR SPEC [SAVED]
+//
+// does the same for a container without a network, and writes a line on the standard
+// error for each address that a program of the container connects to.
+//
 //	forkcell-gvisor save DIR
 //
 // stops the container in DIR, says "still", and when it is told "save", saves the
@@ -51,6 +56,7 @@ func main() {
 	}
 	args, err := arguments(os.Args[1:])
 	check(err)
+	registerConnects()
 	if args != nil {
 		os.Args = append(os.Args[:1], args...)
 	}

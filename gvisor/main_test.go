@@ -113,6 +113,9 @@ func TestArguments(t *testing.T) {
 		if _, err := prepare(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
+		if _, err := arguments(append([]string{"offline"}, args...)); err == nil {
+			t.Errorf("offline with %q was accepted", args)
+		}
 	}
 }
 

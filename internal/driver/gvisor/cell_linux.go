@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/fault"
@@ -55,7 +52,7 @@ func newCell(outer driver.Cell, p *plan) *Cell {
 	c := &Cell{
 		outer: outer, plan: p, controls: p.controls(outer.Controls()),
 		conn: frames.New(output, input, frames.MaxToHost), input: input, output: output,
-		built: make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
+		said: limitedText{connect: p.connect}, built: make(chan protocol.Report, 1), ended: make(chan struct{}), done: make(chan struct{}),
 		commands: map[uint32]*execution{}, asked: map[uint32]chan []byte{},
 	}
 	go func() {
@@ -266,44 +263,6 @@ func (c *Cell) Close() error {
 	return err
 }
 
-// maxSaid bounds what is kept of the runtime's own messages.
-const maxSaid = 4 << 10
-
-// limitedText keeps the beginning of what is written.
-type limitedText struct {
-	mu   sync.Mutex
-	text []byte
-	last error
-}
-
-func (l *limitedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, p[:min(len(p), maxSaid-len(l.text))]...)
-	return len(p), nil
-}
-
-func (l *limitedText) end(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = err
-}
-
-// failure is why a command of the runtime failed: the first line of what it said, or
-// that the disk is full.
-func (l *limitedText) failure(code int) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if bytes.Contains(l.text, []byte(unix.ENOSPC.Error())) {
-		return unix.ENOSPC
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(l.text)), "\n")
-	if first == "" { // it was killed
-		return fmt.Errorf("exit code %d", code)
-	}
-	return fmt.Errorf("exit code %d: %q", code, first)
-}
-
 // startError is why the runtime has ended before the guest could be used.
 func (c *Cell) startError() error {
 	cause := fault.CauseCell
@@ -311,11 +270,4 @@ func (c *Cell) startError() error {
 		cause = fault.CauseMemory
 	}
 	return fault.Wrap("gvisor", cause, c.said.err())
-}
-
-// err is why the runtime has ended.
-func (l *limitedText) err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Errorf("the runtime has ended: %w: %q", l.last, strings.TrimSpace(string(l.text)))
 }

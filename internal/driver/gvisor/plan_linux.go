@@ -3,6 +3,7 @@ package gvisor
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ type plan struct {
 	digests *digests
 	// state is the runtime's directory in the cell.
 	state string
+	// connect hears where a guest without a network connects to; nil if nobody wants to
+	// know.
+	connect func(driver.Program, netip.AddrPort, bool)
 }
 
 // plan checks a specification. What the guest cannot enforce is refused.
@@ -160,8 +164,12 @@ func (p *plan) command(s *driver.Spec) error {
 	if p.shape, err = c.shape(); err != nil {
 		return fmt.Errorf("the guest's specification: %w", err)
 	}
+	order := "cell"
+	if s.Network == nil && s.Attempts != nil {
+		order, p.connect = "offline", s.Attempts.Connect
+	}
 	p.runtime = driver.Command{
-		Args: []string{runtimePath, "cell", p.state, string(spec)}, Env: []string{"PATH=/nonexistent"}, Workdir: "/",
+		Args: []string{runtimePath, order, p.state, string(spec)}, Env: []string{"PATH=/nonexistent"}, Workdir: "/",
 	}
 	p.outer.Command = p.runtime
 	return nil

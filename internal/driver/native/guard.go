@@ -44,9 +44,10 @@ func hears(s *driver.Spec) bool { return s.Network == nil && s.Attempts != nil }
 
 // guardRuntime changes what is asked of the init for a command that is a runtime with
 // a kernel of its own. The calls of that kernel say nothing about the programs that it
-// holds, so they are not reported.
+// holds, so they are not reported, and its filter needs the one listener that a process
+// can have. What it sends is seen as that of other commands: questions for names.
 func guardRuntime(g *protocol.Guard) {
-	g.Runtime, g.Notify, g.Connects, g.Attempts = true, false, false, false
+	g.Runtime, g.Notify, g.Connects = true, false, false
 	g.AllowSyscalls = runtimeCalls()
 }
 

@@ -97,7 +97,7 @@ func notices(p protocol.Guard) (list seccomp.Notify) {
 	if p.Notify {
 		list |= seccomp.Denials
 	}
-	if p.Connects || p.Attempts {
+	if p.Connects || p.Attempts && !p.Runtime {
 		list |= seccomp.Connects
 	}
 	return list

@@ -279,7 +279,8 @@ type Guard struct {
 	Notify        bool // of denied calls
 	Connects      bool // are watched
 	// Attempts to use a network that the cell does not have are reported: connects by
-	// the listener of denied calls, and questions for names at a socket of its own.
+	// the listener of denied calls, unless there is a Runtime, and questions for names
+	// at a socket of its own.
 	Attempts  bool
 	OpenFiles int64
 	// Processes is the limit that a resource limit holds. Limited says that there is
