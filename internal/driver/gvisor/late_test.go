@@ -180,8 +180,10 @@ func TestLongSave(t *testing.T) {
 			}
 			switch f.Kind {
 			case frames.List:
-				<-time.After(answerTime - time.Second)
-				_ = c.Write(frames.Frame{Kind: f.Kind, ID: f.ID, Data: protocol.Encode(&protocol.GuestProcesses{})})
+				// Not slept: the cell may end before the answer.
+				time.AfterFunc(answerTime-time.Second, func() {
+					_ = c.Write(frames.Frame{Kind: f.Kind, ID: f.ID, Data: protocol.Encode(&protocol.GuestProcesses{})})
+				})
 			case frames.Hold:
 				_ = c.Write(f)
 			}
