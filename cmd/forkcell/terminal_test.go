@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -227,6 +228,15 @@ func TestTerminalVanishes(t *testing.T) {
 	}
 }
 
+// TestPagesVanish: pages that are served until Ctrl-C end with their terminal, too.
+func TestPagesVanish(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "exec forkcell ui --no-open")
+	s.await("serving until Ctrl-C")
+	_ = s.master.Close()
+	s.end()
+}
+
 // TestTry checks the question that follows a run on a terminal, each answer, and
 // that a key typed for it is not lost to the run before.
 func TestTry(t *testing.T) {
@@ -241,7 +251,7 @@ func TestTry(t *testing.T) {
 		"keep":    {[]string{"k"}, "one\n", "kept; decide later"},
 		"diff":    {[]string{"d", "a"}, "two\n", "+two"},
 		"unknown": {[]string{"q", "accept"}, "two\n", "forkcell: q is not an answer; the answers are a or accept, x or discard, k or keep, d or diff, s or shell"},
-		"enter":   {[]string{""}, "one\n", "file"},
+		"enter":   {[]string{""}, "one\n", "kept; decide later with forkcell accept --apply or forkcell restore"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,15 +308,47 @@ func TestTryEarlier(t *testing.T) {
 	}
 }
 
-// TestTryInterrupted: Ctrl-C at the question ends try and keeps the run pending,
-// also after a pager had the terminal.
+// TestTryInterrupted: a signal at the question keeps the run, says how to decide later,
+// and exits as every command does. The end of the input is no answer either.
 func TestTryInterrupted(t *testing.T) {
 	t.Parallel()
-	s := sit(t, "trap : INT; forkcell try --from ws -- sh -c 'echo two > file'; forkcell ls")
-	s.awaitTimes("shell [s]? ", 1)
-	s.key("\x03")
-	s.await("LAST RUN")
-	s.end()
+	for name, k := range map[string]struct {
+		end  func(s *seat)
+		code string
+		text string
+	}{
+		"ctrl-c": {func(s *seat) { s.key("\x03") }, "130", "forkcell: interrupted; the work is kept; decide later with forkcell accept demo --apply or forkcell restore demo"},
+		"term":   {func(s *seat) { s.signal(syscall.SIGTERM) }, "143", "forkcell: interrupted; the work is kept; decide later with forkcell accept demo --apply or forkcell restore demo"},
+		"hangup": {func(s *seat) { s.signal(syscall.SIGHUP) }, "129", "forkcell: interrupted; the work is kept; decide later with forkcell accept demo --apply or forkcell restore demo"},
+		"ctrl-d": {func(s *seat) { s.key("\x04") }, "0", "forkcell: kept; decide later with forkcell accept demo --apply or forkcell restore demo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, `trap : INT; sh -c 'echo $$ > pid; exec forkcell try --from ws -- sh -c "echo two > file"'; echo "exit $?"; forkcell accept demo --apply`)
+			s.awaitTimes("shell [s]? ", 1)
+			k.end(s)
+			s.await(k.text)
+			s.await("exit " + k.code)
+			s.await("applied: 1 change")
+			s.end()
+		})
+	}
+}
+
+// signal sends a signal to the process that has written its id to the file pid.
+func (s *seat) signal(sig syscall.Signal) {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, "pid"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err == nil {
+		err = syscall.Kill(pid, sig)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // TestTryShell looks around in the cell before it decides.

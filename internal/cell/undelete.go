@@ -48,7 +48,7 @@ func (e *Engine) Undelete(ctx context.Context, name string) (*api.CellInfo, erro
 		c.Name = c.LastName
 		c.RemovedAt = store.Cell{}.RemovedAt
 		if err := tx.PutCell(c); errors.Is(err, store.ErrTaken) {
-			return api.Refusef(api.CodeNameTaken, "give that one another name with rename, and try again", "there is another cell %s", c.Name)
+			return api.Refusef(api.CodeNameTaken, "`forkcell rename "+c.Name+" NAME` gives that one another name, then try again", "there is another cell %s", c.Name)
 		} else if err != nil {
 			return err
 		}

@@ -132,6 +132,8 @@ type session struct {
 	quiet   bool
 	noColor bool
 
+	passing *forwarder // passes signals on to the last run
+
 	implied bool   // the cell is that of the working directory
 	below   string // path of the working directory in the cell's source
 
@@ -193,10 +195,16 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if stopped, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
-		return stopped
+	stopped := error(errInterrupted)
+	if by, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
+		stopped = by
 	}
-	return errInterrupted
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeInterrupted {
+		said := *e
+		said.Err = stopped
+		return &said
+	}
+	return stopped
 }
 
 func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {

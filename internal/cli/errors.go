@@ -89,6 +89,11 @@ func hinted(err error, hint string) error {
 	return &c
 }
 
+// interrupted gives an error of a command that a signal stopped a hint.
+func interrupted(err error, hint string) error {
+	return &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: errInterrupted.Error(), Hint: hint, Err: err}
+}
+
 // joinErrors joins two errors in one line; the first decides the exit code.
 func joinErrors(first, second error) error {
 	switch {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -120,7 +121,8 @@ func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*a
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	report, done := s.progress()
-	large := &largeGuard{session: s, from: req.From, next: report, clear: done, cancel: cancel}
+	ask := func(question string) (string, error) { return s.ask(ctx, question) }
+	large := &largeGuard{session: s, from: req.From, next: report, clear: done, ask: ask, cancel: cancel}
 	s.progressTo = large.report
 	defer func() { s.progressTo = nil }()
 	res, err := e.Init(ctx, req)
@@ -158,6 +160,7 @@ type largeGuard struct {
 	from    string
 	next    func(api.Progress)
 	clear   func()
+	ask     func(question string) (string, error)
 	cancel  context.CancelFunc
 
 	mu       sync.Mutex
@@ -185,11 +188,15 @@ func (g *largeGuard) decide(at api.Progress) {
 		return
 	}
 	g.clear()
-	g.ask(fact)
+	g.confirm(fact)
 }
 
-func (g *largeGuard) ask(fact string) {
-	answer, err := g.session.ask("forkcell: " + fact + ". Import it [y/N]? ")
+// confirm asks whether to go on. A signal at the question has ended the import already.
+func (g *largeGuard) confirm(fact string) {
+	answer, err := g.ask("forkcell: " + fact + ". Import it [y/N]? ")
+	if errors.Is(err, errInterrupted) {
+		return
+	}
 	if err != nil || answer != "y" && answer != "yes" {
 		g.declined = true
 		g.cancel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -198,5 +199,20 @@ func TestLeftByASignal(t *testing.T) {
 		if begun != c.want || said != c.want || !errors.Is(err, errInterrupted) {
 			t.Errorf("%q, %d sessions: executed %v, %v: %s", c.id, len(c.sessions), begun, err, errs.String())
 		}
+	}
+}
+
+// TestInterruptedApply: a signal that ends an apply after its run was accepted leaves the
+// work to be applied, and the error says so.
+func TestInterruptedApply(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	f := &fakeEngine{err: cell.AfterAccept(context.Canceled, "a")}
+	var out, errs bytes.Buffer
+	code := Main(ctx, []string{"accept", "a", "--apply"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, f.open, Programs{}, "v0-test")
+	want := "forkcell: the apply was interrupted; the run is accepted, and nothing was written; `forkcell apply a` writes it\n"
+	if code != exitInterrupted || errs.String() != want {
+		t.Errorf("exit %d, %s", code, errs.String())
 	}
 }

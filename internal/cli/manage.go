@@ -116,9 +116,14 @@ func runRemove(ctx context.Context, s *session, e keeper, req api.RemoveRequest)
 				p.printf("cell %s removed; gc frees its space\n", quote.Line(name))
 				continue
 			}
-			p.printf("cell %s removed; rm --undo brings it back within 7 days, then gc frees its space\n", quote.Line(name))
+			p.printf("cell %s removed; %s, then gc frees its space\n", quote.Line(name), broughtBack(name))
 		}
 	})
+}
+
+// broughtBack says how a cell that was removed comes back.
+func broughtBack(name string) string {
+	return "forkcell rm --undo " + quote.Line(name) + " brings it back within 7 days"
 }
 
 type gcOptions struct {

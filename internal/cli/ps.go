@@ -15,18 +15,19 @@ import (
 )
 
 func newProcesses(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:   "ps CELL",
+	cmd := &cobra.Command{
+		Use:   "ps [CELL]",
 		Short: "List the processes of a live cell",
 		Long: `List the processes of a live cell, with their process ids inside the cell. The list
 comes from the host's kernel, not from a program in the cell.`,
 		Example:           "  forkcell ps demo",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runProcesses(ctx, s, e, args[0])
 		}),
 	}
+	return s.ofDirectory(cmd)
 }
 
 func runProcesses(ctx context.Context, s *session, e supervisor, name string) error {

@@ -171,6 +171,7 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 		})
 	}
 	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
+	s.passing = run.signals
 	go s.gitUser() // in parallel
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })

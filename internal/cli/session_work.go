@@ -207,7 +207,8 @@ func newSessionDelete(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete SESSION...",
 		Short: "Remove the cells of sessions that have ended; their receipts stay",
-		Long: `Remove the cells of sessions that have ended. Their receipts and events stay. Without
+		Long: `Remove the cells of sessions that have ended. Their receipts and events stay, and for 7
+days rm --undo brings a session back as it was, without its processes. Without
 --force a session with work that was not decided, or that was accepted and not applied, is
 refused. If one of the sessions is refused, none is removed.`,
 		Example: `  forkcell session delete repo-claude
@@ -251,7 +252,7 @@ func deleteSessions(ctx context.Context, s *session, e Engine, names []string, f
 	}
 	return s.emit(doc, func(p *page) {
 		for _, name := range names {
-			p.printf("session %s deleted; its receipts stay\n", quote.Line(name))
+			p.printf("session %s deleted; its receipts stay; %s\n", quote.Line(name), broughtBack(name))
 		}
 	})
 }

@@ -72,7 +72,7 @@ type forwarder struct {
 
 // listen prepares to pass signals on. Registering four signals takes Go half a
 // millisecond, and so does unregistering them. So it registers in parallel with the
-// caller's work, and never unregisters.
+// caller's work, and unregisters only for a caller that goes on.
 func listen() *forwarder {
 	f := &forwarder{to: make(chan os.Signal, 8), from: make(chan os.Signal, 8), ready: make(chan struct{})}
 	go func() {
@@ -109,6 +109,12 @@ func (f *forwarder) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kill = nil
+}
+
+// stop leaves all signals to others, for a caller that goes on after the command.
+func (f *forwarder) stop() {
+	<-f.ready
+	signal.Stop(f.from)
 }
 
 // pass forwards a signal, and reports whether there is a command to receive it.

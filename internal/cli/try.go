@@ -42,8 +42,8 @@ terminal, try ends as run does.`,
 		Args:                  tryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			t := trial{session: s, cmd: cmd, opts: &o, settings: &settings}
-			return t.do(from, args)
+			t := trial{session: s, cmd: cmd, opts: &o, settings: &settings, from: from}
+			return t.do(args)
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the cell of the directory `DIR` instead of the working directory")
@@ -73,6 +73,7 @@ type trial struct {
 	// settings are those of the cell.
 	settings *settingFlags
 
+	from  string // the directory that was given, if any
 	cell  string
 	first *api.RunResult // the run that was tried; more may follow in a shell
 
@@ -80,9 +81,9 @@ type trial struct {
 	earlier []api.EarlierWork // those before them
 }
 
-func (t *trial) do(from string, argv []string) error {
+func (t *trial) do(argv []string) error {
 	s := t.session
-	err := s.engine(t.cmd.Context(), Create, func(ctx context.Context, e Engine) error { return t.prepare(ctx, e, from) })
+	err := s.engine(t.cmd.Context(), Create, func(ctx context.Context, e Engine) error { return t.prepare(ctx, e) })
 	if err != nil {
 		return err
 	}
@@ -90,12 +91,13 @@ func (t *trial) do(from string, argv []string) error {
 	if err != nil || t.first == nil || t.first.Decision != "pending" || t.first.ChangedFiles == 0 || s.json || !s.atTerminal() {
 		return err
 	}
+	s.passing.stop()
 	return t.question()
 }
 
 // prepare finds the cell and refreshes it, or makes it.
-func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
-	s, dir := t.session, from
+func (t *trial) prepare(ctx context.Context, e Engine) error {
+	s, dir := t.session, t.from
 	var err error
 	if dir == "" {
 		dir = "."
@@ -107,7 +109,7 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 	if err != nil {
 		return err
 	}
-	if name == "" || from != "" && below != "." {
+	if name == "" || t.from != "" && below != "." {
 		return t.make(ctx, e, dir)
 	}
 	t.cell, s.below = name, below
@@ -158,6 +160,13 @@ func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	return nil
 }
 
+// ask waits for an answer, or for a signal that asks the program to end.
+func (t *trial) ask(question string) (string, error) {
+	ctx, stop := interruptible(t.cmd.Context())
+	defer stop()
+	return t.session.ask(ctx, question)
+}
+
 // choice is an answer to the question.
 type choice struct{ letter, word, text string }
 
@@ -171,8 +180,8 @@ func (t *trial) choices() []choice {
 	return append(accept, choice{"x", "discard", "discard"}, choice{"k", "keep", "keep"}, choice{"d", "diff", "diff"}, choice{"s", "shell", "shell"})
 }
 
-// question shows the changes and asks until the run is decided. On Ctrl-C, or if
-// the terminal goes away, the run stays pending.
+// question shows the changes and asks until the run is decided. Without an answer the run
+// stays pending: at Ctrl-C, at another signal, or if the terminal goes away.
 func (t *trial) question() error {
 	if err := t.show(diffOptions{stat: true}); err != nil {
 		return err
@@ -182,12 +191,16 @@ func (t *trial) question() error {
 		for _, c := range t.choices() {
 			offer = append(offer, c.text+" ["+c.letter+"]")
 		}
-		answer, err := t.session.ask(strings.Join(offer, ", ") + "? ")
-		if err != nil {
-			return nil // no answer: the run stays pending
+		answer, err := t.ask(strings.Join(offer, ", ") + "? ")
+		if errors.Is(err, errInterrupted) {
+			t.session.code = exitDone // the signal decides how this ends, not the run
+			return interrupted(err, "the work is kept; "+t.later())
+		}
+		if err != nil || answer == "" {
+			answer = "keep"
 		}
 		decided, err := t.answer(answer)
-		if decided || err == nil && answer == "" {
+		if decided {
 			return err
 		}
 		if err != nil {
@@ -200,7 +213,7 @@ func (t *trial) question() error {
 func (t *trial) answer(given string) (decided bool, err error) {
 	word := ""
 	for _, c := range t.choices() {
-		if given != "" && (given == c.letter || given == c.word) {
+		if given == c.letter || given == c.word {
 			word = c.word
 		}
 	}
@@ -215,7 +228,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		})
 		return err == nil, err
 	case "keep":
-		t.session.noted("kept; decide later with forkcell accept --apply or forkcell restore")
+		t.session.noted("kept; " + t.later())
 		return true, nil
 	case "diff":
 		return false, t.show(diffOptions{})
@@ -225,14 +238,21 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		}
 		return false, t.show(diffOptions{stat: true})
 	}
-	if given != "" {
-		var words []string
-		for _, c := range t.choices() {
-			words = append(words, c.letter+" or "+c.word)
-		}
-		return false, usageError("the answers are "+strings.Join(words, ", "), "%s is not an answer", quote.Arg(given))
+	var words []string
+	for _, c := range t.choices() {
+		words = append(words, c.letter+" or "+c.word)
 	}
-	return false, nil
+	return false, usageError("the answers are "+strings.Join(words, ", "), "%s is not an answer", quote.Arg(given))
+}
+
+// later names the commands that decide about the run later. The cell of the working
+// directory needs no name.
+func (t *trial) later() string {
+	name := ""
+	if t.from != "" {
+		name = " " + t.cell
+	}
+	return "decide later with forkcell accept" + name + " --apply or forkcell restore" + name
 }
 
 // accept accepts runs that were shown, leaves others out, and applies the result.
@@ -331,19 +351,46 @@ func (t *trial) shell() error {
 	o := *t.opts
 	o.result, o.checkpointName, o.restoreOnFail, o.acceptOnSuccess = "", "", false, false
 	_, err := runIn(t.cmd, t.session, nil, t.cell, []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}, &o)
+	if t.session.passing != nil {
+		t.session.passing.stop()
+	}
 	return err
 }
 
-// ask puts a question to the terminal and returns the line that answers it.
-func (s *session) ask(question string) (string, error) {
+// ask puts a question to the terminal and returns the line that answers it. The end of ctx
+// is an error.
+func (s *session) ask(ctx context.Context, question string) (string, error) {
 	if _, err := io.WriteString(s.streams.Err, quote.Text(question)); err != nil {
 		return "", err
 	}
+	type answer struct {
+		line string
+		err  error
+	}
+	given := make(chan answer, 1)
+	go func() {
+		line, err := s.readLine()
+		given <- answer{line, err}
+	}()
+	var a answer
+	select {
+	case a = <-given:
+	case <-ctx.Done():
+		a.err = context.Cause(ctx)
+	}
+	if a.err != nil {
+		_, _ = io.WriteString(s.streams.Err, "\n") // the question has none
+	}
+	return strings.ToLower(strings.TrimSpace(a.line)), a.err
+}
+
+// readLine reads a line byte by byte: what follows it is for others.
+func (s *session) readLine() (string, error) {
 	var line []byte
 	for b := make([]byte, 1); ; {
 		n, err := s.streams.In.Read(b)
 		if n > 0 && b[0] == '\n' {
-			return strings.ToLower(strings.TrimSpace(string(line))), nil
+			return string(line), nil
 		}
 		if n > 0 && len(line) < 100 {
 			line = append(line, b[0])

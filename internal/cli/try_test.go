@@ -36,8 +36,9 @@ func TestDeclinedImport(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false} {
 		s := newSession(nil, Streams{In: strings.NewReader(answer), Out: &strings.Builder{}, Err: &strings.Builder{}}, "v")
 		ctx, cancel := context.WithCancel(t.Context())
-		g := &largeGuard{session: s, from: "x", clear: func() {}, cancel: cancel}
-		g.ask("large")
+		ask := func(question string) (string, error) { return s.ask(ctx, question) }
+		g := &largeGuard{session: s, from: "x", clear: func() {}, ask: ask, cancel: cancel}
+		g.confirm("large")
 		if g.declined == want || (ctx.Err() == nil) != want {
 			t.Errorf("%q: declined %v, %v", answer, g.declined, ctx.Err())
 		}

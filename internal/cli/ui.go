@@ -5,7 +5,6 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -44,7 +43,7 @@ below localhost that is new for each daemon.`,
 				o.OpenerPath = programs.Path()
 			}
 			o.Daemon, o.CredentialsFile = s.daemon, credentialsFile()
-			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), endings()...)
 			defer stop()
 			return s.programs.UI(ctx, s.home, o, s.streams.Err, s.pagesAt)
 		},

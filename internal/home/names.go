@@ -30,9 +30,25 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// FindCell looks a cell up by name.
+// FindCell looks a cell up by name. The error about one that was removed says how it comes
+// back.
 func (h *Home) FindCell(name string) (store.Cell, error) {
-	return h.findCell(name, (*store.Tx).Cell)
+	c, err := h.findCell(name, (*store.Tx).Cell)
+	if api.CodeOf(err) != api.CodeNotFound {
+		return c, err
+	}
+	hint := ""
+	_ = h.View(func(tx *store.Tx) error { // without it the error is as good
+		removed, err := h.RemovedCells(tx)
+		if slices.ContainsFunc(removed, func(c store.Cell) bool { return c.LastName == name }) {
+			hint = "it was removed: `forkcell rm --undo " + name + "` brings it back"
+		}
+		return err
+	})
+	if hint != "" {
+		err = api.WithHint(err, api.CodeNotFound, hint)
+	}
+	return c, err
 }
 
 // FindRecorded looks a cell up by name for its evidence, which stays after it was removed.

@@ -26,7 +26,7 @@ type Lister interface {
 func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error) {
 	list, err := e.Sessions(ctx, name)
 	if err != nil && api.CodeOf(err) != api.CodeNotStarted {
-		return api.SessionInfo{}, api.WithHint(err, api.CodeNotFound, "`forkcell session list` shows them")
+		return api.SessionInfo{}, missing(err, name)
 	}
 	for _, x := range list {
 		if x.Running && x.Main {

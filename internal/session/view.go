@@ -37,12 +37,20 @@ func List(ctx context.Context, r Reader, agent, workspace string, now time.Time)
 	return out, nil
 }
 
+// missing is the error about a session whose cell does not exist.
+func missing(err error, name string) error {
+	if api.CodeOf(err) != api.CodeNotFound {
+		return err
+	}
+	return api.Missing("session", name, "`forkcell session list` shows them")
+}
+
 // Show describes one session, by the name of its cell, also if its start was interrupted
 // before it had a run. A cell without a session is an error of the kind NotFound.
 func Show(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	status, err := r.Status(ctx, name)
 	if err != nil {
-		return nil, api.WithHint(err, api.CodeNotFound, "`forkcell session list` shows them")
+		return nil, missing(err, name)
 	}
 	runs, err := r.CellRuns(ctx, name)
 	if err != nil {
