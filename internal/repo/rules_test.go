@@ -120,7 +120,7 @@ func exceptions() []exception {
 		{"internal/publish", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/gitconfig", "internal/gitread", "internal/hosttool", "internal/leftout", "internal/outgoing", "internal/publish/forge", "internal/quote", "internal/redact"}, "a publication knows git and names of files: no cells, receipts or databases"},
 		{"internal/mask", []string{"internal/fsx", "internal/failpoint", "internal/gitconfig", "internal/gitread", "internal/leftout", "internal/quote"}, "masks are made of names and of git settings: no cells, states or mounts"},
 		{"internal/publish/forge", []string{"internal/quote"}, "it knows HTTP and the services: no git, no files, no source of tokens"},
-		{"internal/mcp", []string{"internal/api", "internal/hint"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
+		{"internal/mcp", []string{"internal/api", "internal/hint", "internal/sse"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
 		{"internal/otlp", []string{"internal/otlp/otlptest"}, "it knows spans and an address: no requests, cells or runs"},
 		{"internal/token", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/policy", "internal/quote"}, "a token is a hash with rights: it knows no HTTP, no cell and no home"},
 		{"internal/warm", []string{"internal/api", "internal/quote", "sdk/python"}, "it knows which program makes an interpreter warm: no cells, flags or HTTP"},
