@@ -15,7 +15,9 @@ type BranchAnswer struct {
 func (r *BranchAnswer) Cells() []*Cell {
 	var cells []*Cell
 	for _, name := range r.Names() {
-		cells = append(cells, r.client.Cells.Named(name))
+		child := r.client.Cells.Named(name)
+		child.seen.set([]string{r.CheckpointID})
+		cells = append(cells, child)
 	}
 	return cells
 }

@@ -78,6 +78,7 @@ type Cell struct {
 	Created *InitResult
 
 	client *Client
+	seen   seen
 }
 
 func (c *Cell) path(below string) string { return "/v1/cells/" + url.PathEscape(c.Name) + below }
@@ -176,7 +177,7 @@ func (c *Cell) Remove(ctx context.Context, force bool, opts ...CallOption) error
 	return err
 }
 
-// Fork makes cells with the state of this one.
+// Fork makes cells with the state of this one, its undecided work too.
 func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, error) {
 	made, err := post[api.ForkedCells](ctx, c.client, c.path("/fork"), r, opts)
 	if err != nil {
@@ -184,7 +185,9 @@ func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, e
 	}
 	var forks []*Cell
 	for _, f := range made.Cells {
-		forks = append(forks, c.client.Cells.Named(f.Cell))
+		fork := c.client.Cells.Named(f.Cell)
+		fork.seen.set(made.PendingRuns)
+		forks = append(forks, fork)
 	}
 	return forks, nil
 }

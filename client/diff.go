@@ -6,8 +6,9 @@ import (
 	"net/url"
 )
 
-// States selects two states of cells. Without any it means those of the last run, or
-// the start and the present state of a live cell.
+// States selects two states of cells. Without any it means those around all undecided work,
+// which Accept takes then; else those of the last run, or the start and the present state of
+// a live cell.
 type States struct {
 	Run string // what this run changed
 	// From and To are states of the cell, or other cells. Without To it is the present
@@ -41,15 +42,25 @@ func (s States) query() url.Values {
 type Diff struct {
 	client *Client
 	path   string
-	query  url.Values
+	states States
+	seen   *seen
 }
 
 // Diff returns the comparison of two states. It sends nothing.
-func (c *Cell) Diff(s States) *Diff { return &Diff{c.client, c.path("/diff"), s.query()} }
+func (c *Cell) Diff(s States) *Diff { return &Diff{c.client, c.path("/diff"), s, &c.seen} }
 
 // Changes returns the paths that differ.
 func (d *Diff) Changes(ctx context.Context) (*DiffResult, error) {
-	return get[DiffResult](ctx, d.client, d.path+"?"+d.query.Encode())
+	res, err := get[DiffResult](ctx, d.client, d.path+"?"+d.states.query().Encode())
+	switch {
+	case err != nil:
+		return nil, err
+	case d.states.Run == "" && d.states.From == "" && d.states.To == "" && !d.states.SinceApply:
+		d.seen.set(res.Runs)
+	default:
+		d.seen.add(res.Runs...)
+	}
+	return res, nil
 }
 
 // Stat returns the changed lines of each file, as text.
@@ -58,8 +69,20 @@ func (d *Diff) Stat(ctx context.Context) (string, error) { return d.text(ctx, "s
 // Patch returns a unified diff.
 func (d *Diff) Patch(ctx context.Context) (string, error) { return d.text(ctx, "patch") }
 
+// text returns a comparison as text. Of undecided work it is about the states that Changes
+// has just seen.
 func (d *Diff) text(ctx context.Context, format string) (string, error) {
-	in, err := newCall(http.MethodGet, d.path+"?format="+format+"&"+d.query.Encode(), nil, nil)
+	states := d.states
+	if states.From == "" && states.To == "" && !states.SinceApply {
+		res, err := d.Changes(ctx)
+		if err != nil {
+			return "", err
+		}
+		if len(res.Runs) > 0 {
+			states.Run, states.From, states.To = "", res.From, res.To
+		}
+	}
+	in, err := newCall(http.MethodGet, d.path+"?format="+format+"&"+states.query().Encode(), nil, nil)
 	if err != nil {
 		return "", err
 	}

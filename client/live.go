@@ -16,7 +16,11 @@ func (c *Cell) Start(ctx context.Context, r Start, opts ...CallOption) (*StartRe
 
 // Stop ends a live cell. The whole time that it was live is one run.
 func (c *Cell) Stop(ctx context.Context, r Stop, opts ...CallOption) (*RunResult, error) {
-	return post[RunResult](ctx, c.client, c.path("/stop"), r, opts)
+	res, err := post[RunResult](ctx, c.client, c.path("/stop"), r, opts)
+	if err == nil {
+		c.seen.ran(*res)
+	}
+	return res, err
 }
 
 // Close stops the cell if it is live, and does not remove it. The context may have

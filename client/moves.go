@@ -18,11 +18,23 @@ func (c *Cell) Checkpoints(ctx context.Context) iter.Seq2[CheckpointInfo, error]
 
 // Restore goes back to a state; without one, to the state before the last run.
 func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*MoveResult, error) {
-	return post[MoveResult](ctx, c.client, c.path("/restore"), r, opts)
+	return c.goBack(ctx, "/restore", r, opts)
 }
 
-// Accept accepts a run; without one, the newest that is undecided. With Apply a refused
-// apply does not change the decision: then there can be a result and an error.
+// goBack moves the cell to an earlier state.
+func (c *Cell) goBack(ctx context.Context, verb string, body any, opts []CallOption) (*MoveResult, error) {
+	res, err := post[MoveResult](ctx, c.client, c.path(verb), body, opts)
+	if err == nil {
+		c.seen.left(res.RunID)
+	}
+	return res, err
+}
+
+// Accept accepts undecided work: a run, or Runs. Without them it accepts what this Cell has
+// shown, by Diff and as the results of runs, and nothing that came meanwhile: if other work
+// is part of that, it fails with the code not_shown. A Cell that has shown nothing accepts
+// all undecided work; the result names it. With Apply a refused apply does not change the
+// decision: then there can be a result and an error.
 func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
 	sent := false
 	if r.Apply {
@@ -32,8 +44,13 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 		}
 	}
 	r.Apply = r.Apply && !sent
+	c.seen.bind(&r, opts)
 	res, err := post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
-	if err == nil && sent {
+	if err != nil {
+		return res, err
+	}
+	c.seen.set(nil)
+	if sent {
 		res.Applied, err = c.applyHere(ctx, Apply{})
 	}
 	return res, err
@@ -41,7 +58,7 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 
 // Reject rejects a run and goes back to the state before it.
 func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveResult, error) {
-	return post[MoveResult](ctx, c.client, c.path("/reject"), r, opts)
+	return c.goBack(ctx, "/reject", r, opts)
 }
 
 // Apply writes accepted work to the source directory, or to another one.

@@ -33,13 +33,18 @@ func (c *Cell) Run(ctx context.Context, r Run, opts ...CallOption) (*RunAnswer, 
 		return nil, err
 	}
 	if !in.streams() {
-		return receive[RunAnswer](ctx, c.client, in)
+		res, err := receive[RunAnswer](ctx, c.client, in)
+		if err == nil {
+			c.seen.ran(res.RunResult)
+		}
+		return res, err
 	}
 	out := newRecorder(in)
 	res, err := follow[api.RunResult](ctx, c.client, in, out.take)
 	if err != nil {
 		return nil, err
 	}
+	c.seen.ran(*res)
 	return &RunAnswer{RunResult: *res, Output: out.document()}, nil
 }
 

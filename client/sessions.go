@@ -23,7 +23,7 @@ func (s *Sessions) Start(ctx context.Context, r CreateSession, opts ...CallOptio
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Name: info.SessionID, Started: info, client: s.client}, nil
+	return s.client.session(info.SessionID, info), nil
 }
 
 // Plan returns what would be decided about a session, and starts nothing.
@@ -44,7 +44,7 @@ func (s *Sessions) Get(ctx context.Context, name string) (*Session, error) {
 }
 
 // Named returns a session without asking the daemon whether it exists.
-func (s *Sessions) Named(name string) *Session { return &Session{Name: name, client: s.client} }
+func (s *Sessions) Named(name string) *Session { return s.client.session(name, nil) }
 
 // Session is a session of a coding agent. Its cell has the verbs that all cells have,
 // such as Diff and Reject.
@@ -54,12 +54,17 @@ type Session struct {
 	Started *AgentSession
 
 	client *Client
+	cell   *Cell
+}
+
+func (c *Client) session(name string, started *AgentSession) *Session {
+	return &Session{Name: name, Started: started, client: c, cell: c.Cells.Named(name)}
 }
 
 func (s *Session) path(below string) string { return "/v1/sessions/" + url.PathEscape(s.Name) + below }
 
 // Cell returns the cell of the session.
-func (s *Session) Cell() *Cell { return s.client.Cells.Named(s.Name) }
+func (s *Session) Cell() *Cell { return s.cell }
 
 // Show returns everything about the session.
 func (s *Session) Show(ctx context.Context) (*AgentSession, error) {
@@ -91,14 +96,19 @@ func (s *Session) Rewind(ctx context.Context, r Rewind, opts ...CallOption) (*Re
 	return post[RewoundSession](ctx, s.client, s.path("/rewind"), r, opts)
 }
 
-// Accept accepts what the session changed. It must have ended.
+// Accept accepts what the session changed, as Accept of its Cell does. It must have ended.
 func (s *Session) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
 	if r.Apply {
 		if sent, err := s.Cell().isSent(ctx); sent || err != nil {
 			return here(err, func() (*AcceptResult, error) { return s.Cell().Accept(ctx, r, opts...) })
 		}
 	}
-	return post[AcceptResult](ctx, s.client, s.path("/accept"), r, opts)
+	s.cell.seen.bind(&r, opts)
+	res, err := post[AcceptResult](ctx, s.client, s.path("/accept"), r, opts)
+	if err == nil {
+		s.cell.seen.set(nil)
+	}
+	return res, err
 }
 
 // Publish puts the accepted work on a new branch of the source's repository.

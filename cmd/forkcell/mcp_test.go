@@ -188,8 +188,8 @@ func TestMCPStdioBounds(t *testing.T) {
 func TestMCPStdioDecide(t *testing.T) {
 	t.Parallel()
 	s := newStdio(t, "--cell", "shopper", "--allow-decide")
-	s.do("run", map[string]any{"command": []string{"sh", "-c", "echo new > NOTES"}})
-	s.do("accept", map[string]any{"apply": true, "reason": "tests pass"})
+	doc := s.do("run", map[string]any{"command": []string{"sh", "-c", "echo new > NOTES"}})
+	s.do("accept", map[string]any{"run": doc["run_id"], "apply": true, "reason": "tests pass"})
 	if text, err := os.ReadFile(filepath.Join(s.dir, "shop", "NOTES")); err != nil || string(text) != "new\n" {
 		t.Errorf("%q %v", text, err)
 	}

@@ -256,9 +256,9 @@ type RestoreBody struct {
 type AcceptBody struct {
 	Run      string   `json:"run,omitempty" doc:"The run. It is refused if its state has undecided work that is named neither in runs nor in leave_out. Without run and runs, all undecided work is accepted."`
 	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs and captured states that were shown, as the comparison of states names them. Nothing else is accepted."`
-	LeaveOut []string `json:"leave_out,omitempty" maxItems:"10000" doc:"Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole."`
-	Only     []string `json:"only,omitempty" doc:"Accept only paths that match."`
-	Except   []string `json:"except,omitempty" doc:"Accept all but paths that match."`
+	LeaveOut []string `json:"leave_out,omitempty" maxItems:"10000" doc:"Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. What was changed outside the workspace is left out then; the comparison counts it (elsewhere)."`
+	Only     []string `json:"only,omitempty" doc:"Accept only paths that match, and nothing outside the workspace."`
+	Except   []string `json:"except,omitempty" doc:"Accept all but paths that match, and nothing outside the workspace."`
 	Reason   string   `json:"reason,omitempty" doc:"Why, for the record."`
 	Force    bool     `json:"force,omitempty" doc:"Accept a run that failed."`
 	Apply    bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
@@ -348,6 +348,7 @@ type ForkedCells struct {
 	Cells        []ForkedCell `json:"cells"`
 	EngineUS     int64        `json:"engine_us"`
 	PauseUS      int64        `json:"pause_us" doc:"How long a live cell stood still."`
+	PendingRuns  []string     `json:"pending_runs,omitempty" doc:"The undecided runs and captured states that the new cells begin with. Accepting a new cell accepts them, too."`
 }
 
 // ForkedCell names one fork.

@@ -148,6 +148,10 @@ func TestMCPStory(t *testing.T) {
 	}
 	m.do(nil, "cell_remove", map[string]any{"cell": "try-1"})
 	m.fails(api.CodeNotFound, "run", map[string]any{"cell": "try-1", "command": []string{"true"}})
+	if said := m.do(nil, "cell_undelete", map[string]any{"cell": "try-1"}); said != "cell try-1 is back" {
+		t.Error(said)
+	}
+	m.do(nil, "run", map[string]any{"cell": "try-1", "command": []string{"true"}})
 	m.fails(api.CodeUsage, "run", map[string]any{"cell": "demo", "command": []string{"true"}, "timeout": "soon"})
 }
 
@@ -227,7 +231,7 @@ func TestMCPTools(t *testing.T) {
 	m := d.connect(nil)
 	tools := m.tools()
 	want := map[string]bool{ // whether it only reads
-		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "pause": false, "resume": false, "exec": false, "branch": false, "eval": false,
+		"cell_create": false, "cell_list": true, "cell_remove": false, "cell_undelete": false, "run": false, "start": false, "stop": false, "pause": false, "resume": false, "exec": false, "branch": false, "eval": false,
 		"read_file": true, "write_file": false, "list_files": true, "search_files": true,
 		"checkpoint": false, "restore": false, "fork": false, "diff": true, "accept": false, "reject": false, "apply": false, "race": false,
 		"policy_explain": true, "policy_suggest": true, "events": true, "receipt_show": true, "receipt_verify": true, "wait_for_text": true,

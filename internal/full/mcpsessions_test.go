@@ -39,7 +39,7 @@ func TestMCPSession(t *testing.T) {
 	if said := m.do(nil, "session_turns", about); !strings.Contains(said, "turn 1: chk_") {
 		t.Error(said)
 	}
-	m.fails(api.CodeLive, "session_accept", about)
+	m.fails(api.CodeLive, "session_accept", map[string]any{"session": "demo-generic", "runs": i.RunIDs})
 	if said := m.do(nil, "session_rewind", map[string]any{"session": "demo-generic", "to": 0}); !strings.Contains(said, "is back at turn 0") || d.said("demo-generic") != "" {
 		t.Error(said)
 	}

@@ -21,8 +21,12 @@ func cellTools() []tool {
 		does(tool{name: "cell_list", command: "ls", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
 		does(tool{
 			name: "cell_remove", command: "rm {cell}", title: "Remove a cell", effect: destroys, idempotent: true, needs: mayRun,
-			about: "Remove a cell and its states. Receipts stay.",
+			about: "Remove a cell. It is kept for 7 days, in which cell_undelete brings it back; then its space is freed. Receipts stay.",
 		}, removeCell),
+		does(tool{
+			name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell", effect: adds, needs: mayRun,
+			about: "Bring back a cell that was removed in the last 7 days, as it was.",
+		}, undeleteCell),
 		does(tool{
 			name: "fork", title: "Fork a cell", effect: adds, needs: mayRun,
 			about: "Make one or more cells with the state of another. Nothing is copied. Use forks to try different ways at the same time.",
@@ -94,7 +98,15 @@ func removeCell(ctx context.Context, c *call, in removeCellArgs) (*answer, error
 	if err != nil {
 		return nil, err
 	}
-	return &answer{removed{in.Cell, true}, "removed cell " + in.Cell}, resp.Body.Close()
+	return &answer{removed{in.Cell, true}, "removed cell " + in.Cell + "; cell_undelete brings it back within 7 days"}, resp.Body.Close()
+}
+
+func undeleteCell(ctx context.Context, c *call, in InCell) (*answer, error) {
+	doc, raw, err := fetch[api.CellInfo](ctx, c, post(in.Cell, "undelete", nil))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, "cell " + doc.Cell + " is back"}, nil
 }
 
 type forkArgs struct {
@@ -115,7 +127,11 @@ func makeForks(ctx context.Context, c *call, r request) (*answer, error) {
 	for i, f := range doc.Cells {
 		names[i] = f.Cell
 	}
-	return &answer{raw, fmt.Sprintf("forked %s at %s: %s", doc.From, doc.CheckpointID, strings.Join(names, ", "))}, nil
+	text := fmt.Sprintf("forked %s at %s: %s", doc.From, doc.CheckpointID, strings.Join(names, ", "))
+	if len(doc.PendingRuns) > 0 {
+		text += "; with undecided work: " + strings.Join(doc.PendingRuns, ", ")
+	}
+	return &answer{raw, text}, nil
 }
 
 // query is the query of a request. What is zero is left out.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -37,8 +38,34 @@ type changes struct {
 	From      string            `json:"from"`
 	To        string            `json:"to"`
 	Changes   []json.RawMessage `json:"changes"`
+	SetAside  []json.RawMessage `json:"set_aside,omitempty"`
 	Notes     []string          `json:"notes"`
+	Runs      []string          `json:"runs,omitempty"`
+	Earlier   []api.EarlierWork `json:"earlier,omitempty"`
+	Unapplied int               `json:"unapplied,omitempty"`
+	Elsewhere []api.AreaChange  `json:"elsewhere,omitempty"`
 	Truncated bool              `json:"truncated"`
+}
+
+// describe says what an acceptance of the changes takes, and what it does not show.
+func (c *changes) describe() string {
+	text := api.Counted(len(c.Changes), "change")
+	if len(c.Changes) > maxChanges {
+		text += fmt.Sprintf(", of which the document has %d", maxChanges)
+	}
+	if len(c.Runs) > 0 {
+		text += "\nundecided: " + strings.Join(c.Runs, ", ")
+	}
+	for _, w := range c.Earlier {
+		text += fmt.Sprintf("\nearlier and undecided, not shown here: %s, %s", w.ID, api.Counted(w.ChangedFiles, "change"))
+	}
+	if c.Unapplied > 0 {
+		text += fmt.Sprintf("\naccepted and not in the directory yet, which apply writes, too: %s", api.Counted(c.Unapplied, "change"))
+	}
+	if len(c.Elsewhere) > 0 {
+		text += "\noutside the workspace: " + api.ElsewhereText(c.Elsewhere)
+	}
+	return text
 }
 
 func diff(ctx context.Context, c *call, in diffArgs) (*answer, error) {
@@ -52,10 +79,9 @@ func diff(ctx context.Context, c *call, in diffArgs) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := api.Counted(len(doc.Changes), "change")
+	text := doc.describe()
 	if len(doc.Changes) > maxChanges {
 		doc.Changes, doc.Truncated = doc.Changes[:maxChanges], true
-		text += fmt.Sprintf(", of which the document has %d", maxChanges)
 	}
 	// The two states of the list, also if the cell has moved on since.
 	q = query{"path": in.Path, "from": {doc.From}, "to": {doc.To}, "format": {"patch"}}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -21,7 +22,7 @@ func moveTools() []tool {
 		}, restore),
 		does(tool{
 			name: "accept", title: "Accept a run", effect: adds, needs: mayDecide,
-			about: "Decide that the result of a run stands; with apply, also write it to the source directory.",
+			about: "Decide that the result of a run stands; with apply, also write it to the source directory. Name what you have seen: run, or as runs all that diff named. Work that is not named is never accepted.",
 		}, accept),
 		does(tool{
 			name: "reject", title: "Reject a run", effect: adds, needs: mayDecide,
@@ -79,6 +80,9 @@ type acceptArgs struct {
 }
 
 func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
+	if err := named(ctx, c, in.Cell, in.AcceptBody); err != nil {
+		return nil, err
+	}
 	doc, raw, err := fetch[api.AcceptResult](ctx, c, post(in.Cell, "accept", in.AcceptBody))
 	if err != nil {
 		return nil, err
@@ -94,6 +98,27 @@ func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
 		text += "; " + describeApply(doc.Applied)
 	}
 	return &answer{raw, text}, nil
+}
+
+// named refuses to accept work that the caller does not name: more of it may have come since
+// the caller looked. The error says what waits now.
+func named(ctx context.Context, c *call, cell string, b api.AcceptBody) error {
+	if b.Run != "" || len(b.Runs) > 0 {
+		return nil
+	}
+	doc, _, err := fetch[changes](ctx, c, request{method: http.MethodGet, path: path("cells", cell, "diff")})
+	if err != nil {
+		return err
+	}
+	if len(doc.Runs) == 0 {
+		return api.Refusef(api.CodeNotShown, "run takes the id of one that changed nothing", "no change of cell %s waits for a decision", cell)
+	}
+	runs, err := json.Marshal(doc.Runs)
+	if err != nil {
+		return err
+	}
+	return api.Refusef(api.CodeNotShown, "look at them with diff, then give the argument runs: "+string(runs),
+		"the work to accept is not named; cell %s has undecided work with %s", cell, api.Counted(len(doc.Changes), "change"))
 }
 
 type rejectArgs struct {

@@ -227,6 +227,9 @@ type acceptSessionArgs struct {
 }
 
 func acceptSession(ctx context.Context, c *call, in acceptSessionArgs) (*answer, error) {
+	if err := named(ctx, c, in.Session, in.AcceptBody); err != nil {
+		return nil, err
+	}
 	doc, raw, err := fetch[api.AcceptResult](ctx, c, ofSession(in.Session, "accept", in.AcceptBody))
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (e *Engine) Fork(ctx context.Context, r api.ForkRequest) (*api.ForkResult, 
 	if err != nil {
 		return nil, err
 	}
-	res := &api.ForkResult{From: made.From, CheckpointID: made.CheckpointID, Root: made.Root, Cells: []string{}, EngineUS: made.EngineUS, PauseUS: made.PauseUS}
+	res := &api.ForkResult{From: made.From, CheckpointID: made.CheckpointID, Root: made.Root, Cells: []string{}, EngineUS: made.EngineUS, PauseUS: made.PauseUS, PendingRuns: made.PendingRuns}
 	for _, c := range made.Cells {
 		res.Cells = append(res.Cells, c.Cell)
 	}

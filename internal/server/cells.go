@@ -228,7 +228,7 @@ func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	doc := &api.ForkedCells{From: res.From, CheckpointID: res.CheckpointID, Root: res.Root, EngineUS: res.EngineUS, PauseUS: res.PauseUS}
+	doc := &api.ForkedCells{From: res.From, CheckpointID: res.CheckpointID, Root: res.Root, EngineUS: res.EngineUS, PauseUS: res.PauseUS, PendingRuns: res.PendingRuns}
 	for _, name := range res.Cells {
 		doc.Cells = append(doc.Cells, api.ForkedCell{Cell: name})
 	}

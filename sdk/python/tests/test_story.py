@@ -32,6 +32,32 @@ def test_story(fc: Forkcell, project: Path) -> None:
     assert (e.value.code, e.value.status) == ("not_found", 404) and e.value.kind == "not_found" and e.value.request_id
 
 
+@pytest.mark.parametrize("look", ["changes", "stat", "patch", "run"])
+def test_accept_what_was_seen(fc: Forkcell, project: Path, look: str) -> None:
+    cell = fc.cells.create(project, name=f"seen-{look}")
+    cell.run("touch good")
+    if look == "run":
+        cell.run("touch more")
+    else:
+        assert getattr(cell.diff(), look)()
+    other = fc.cells.named(cell.name)
+    evil = other.run("touch evil")
+    accepted = cell.accept(apply=True)
+    assert accepted.run_id != evil.run_id and evil.run_id not in "".join(accepted.also_decided)
+    assert (project / "good").exists() and not (project / "evil").exists()
+    # A fork begins with undecided work, and says so; what others did before it is not taken with it.
+    fork = cell.fork(name=f"seen-{look}-fork")[0]
+    fork.run("touch own")
+    fork.accept()
+    fc.cells.named(fork.name).run("touch unseen")
+    last = fork.run("touch last")
+    with pytest.raises(ForkcellError) as e:
+        fork.accept()
+    assert e.value.code == "not_shown"
+    fork.restore(run=last.run_id)
+    fork.accept()  # it has shown nothing: all
+
+
 def test_failure_is_a_result(fc: Forkcell, project: Path) -> None:
     cell = fc.cells.create(project, name="failure")
     r = cell.run(["sh", "-c", "printf '\\377'; exit 3"], restore_on_fail=True)

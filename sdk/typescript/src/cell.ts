@@ -7,6 +7,7 @@ import { ExecSocket } from "./execsocket.js";
 import { Files } from "./files.js";
 import { camel, parse, snake } from "./names.js";
 import { attemptOf, Race, type RaceCallbacks } from "./race.js";
+import { Seen } from "./seen.js";
 import { Recorder, type OutputOptions } from "./stream.js";
 import type { Transport } from "./transport.js";
 import type * as t from "./types.js";
@@ -30,11 +31,13 @@ export class Cell {
   /** How the cell was made, if this client made it from a source. */
   readonly created: t.InitResult | undefined;
   readonly #transport: Transport;
+  readonly #seen: Seen;
 
-  constructor(transport: Transport, name: string, created?: t.InitResult) {
+  constructor(transport: Transport, name: string, created?: t.InitResult, seen = new Seen()) {
     this.#transport = transport;
     this.#name = name;
     this.created = created;
+    this.#seen = seen;
   }
 
   /** The name of the cell. */
@@ -101,10 +104,10 @@ export class Cell {
     return this.#move("/undelete", {}, options);
   }
 
-  /** Makes cells with the state of this one. */
+  /** Makes cells with the state of this one, its undecided work too. */
   async fork(request: t.Fork = {}, options: ChangeOptions = {}): Promise<Cell[]> {
     const made = await this.#move<t.ForkedCells>("/fork", request, options);
-    return made.cells.map((fork) => new Cell(this.#transport, fork.cell));
+    return made.cells.map((fork) => new Cell(this.#transport, fork.cell, undefined, new Seen(made.pendingRuns)));
   }
 
   /**
@@ -114,7 +117,7 @@ export class Cell {
    */
   async run(command: Command, request: t.Run & OutputOptions & ChangeOptions = {}): Promise<t.RunAnswer> {
     const answer = await this.#output<t.RunAnswer>("/runs", command, request);
-    return { ...answer, ok: answer.outcome === "succeeded" };
+    return this.#seen.ran({ ...answer, ok: answer.outcome === "succeeded" });
   }
 
   /** Begins a run that goes on without the caller. `runs.get` has its result when it has ended. */
@@ -164,9 +167,12 @@ export class Cell {
     return new Race(this.#transport, result);
   }
 
-  /** Compares two states; without any, those of the last run. It sends nothing yet. */
+  /**
+   * Compares two states; without any, those around all undecided work, which `accept` takes
+   * then, else those of the last run. It sends nothing yet.
+   */
   diff(states: t.States = {}): Diff {
-    return new Diff(this.#transport, this.#path("/diff"), states);
+    return new Diff(this.#transport, this.#path("/diff"), states, this.#seen);
   }
 
   /** Returns the runs of the cell, the oldest first. */
@@ -192,20 +198,33 @@ export class Cell {
 
   /** Goes back to a state; without one, to the state before the last run. */
   restore(request: t.Restore = {}, options: ChangeOptions = {}): Promise<t.MoveResult> {
-    return this.#move("/restore", request, options);
+    return this.#goBack("/restore", request, options);
   }
 
-  /** Accepts a run; without one, the newest that is undecided. */
+  async #goBack(verb: string, request: object, options: ChangeOptions): Promise<t.MoveResult> {
+    const result = await this.#move<t.MoveResult>(verb, request, options);
+    this.#seen.left(result.runId);
+    return result;
+  }
+
+  /**
+   * Accepts undecided work: a `run`, or `runs`. Without them it accepts what this cell has
+   * shown, by `diff` and as the results of runs, and nothing that came meanwhile: if other
+   * work is part of that, it fails with the code `not_shown`. A cell that has shown nothing
+   * accepts all undecided work; the result names it.
+   */
   async accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
     const here = request.apply === true && (await this.#isSent(options));
-    const result = await this.#move<t.AcceptResult>("/accept", { ...request, apply: request.apply === true && !here }, options);
+    const body = { ...this.#seen.bind(request, options.ifMatch), apply: request.apply === true && !here };
+    const result = await this.#move<t.AcceptResult>("/accept", body, options);
+    this.#seen.set();
     if (here) result.applied = await this.apply({}, options.signal ? { signal: options.signal } : {});
     return result;
   }
 
   /** Rejects a run, and goes back to the state before it. */
   reject(request: t.Reject = {}, options: ChangeOptions = {}): Promise<t.MoveResult> {
-    return this.#move("/reject", request, options);
+    return this.#goBack("/reject", request, options);
   }
 
   /** Writes accepted work to the source directory, or to another one. */
@@ -244,7 +263,7 @@ export class Cell {
   /** Makes live cells that begin with the memory and the files that a live cell has now, or a checkpoint with memory (`from`), all or none. */
   async branch(request: t.BranchRequest = {}, options: ChangeOptions & { idempotencyKey?: string } = {}): Promise<Branch> {
     const result = await this.#move<t.BranchResult>("/branch", request, options);
-    return new Branch(result, result.children.map((child) => new Cell(this.#transport, child.cell)));
+    return new Branch(result, result.children.map((child) => new Cell(this.#transport, child.cell, undefined, new Seen([result.checkpointId]))));
   }
 
   /**
@@ -257,8 +276,8 @@ export class Cell {
   }
 
   /** Ends a live cell. The whole time that it was live is one run. */
-  stop(request: t.Stop = {}, options: ChangeOptions = {}): Promise<t.RunResult> {
-    return this.#move("/stop", request, options);
+  async stop(request: t.Stop = {}, options: ChangeOptions = {}): Promise<t.RunResult> {
+    return this.#seen.ran(await this.#move<t.RunResult>("/stop", request, options));
   }
 
   /** Stops the processes of a live cell until `resume`. With `fs_only` they end, and its files are kept. */

@@ -1576,13 +1576,13 @@ export interface components {
         AcceptBody: {
             /** @description Also write the changes to the source directory. */
             apply?: boolean;
-            /** @description Accept all but paths that match. */
+            /** @description Accept all but paths that match, and nothing outside the workspace. */
             except?: string[];
             /** @description Accept a run that failed. */
             force?: boolean;
-            /** @description Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. */
+            /** @description Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. What was changed outside the workspace is left out then; the comparison counts it (elsewhere). */
             leave_out?: string[];
-            /** @description Accept only paths that match. */
+            /** @description Accept only paths that match, and nothing outside the workspace. */
             only?: string[];
             /** @description Why, for the record. */
             reason?: string;
@@ -2387,6 +2387,8 @@ export interface components {
              * @description How long a live cell stood still.
              */
             pause_us: number;
+            /** @description The undecided runs and captured states that the new cells begin with. Accepting a new cell accepts them, too. */
+            pending_runs?: string[];
             root: string;
         };
         GCBody: {

@@ -2,6 +2,7 @@
 import { Cell } from "./cell.js";
 import { change, get, post, type CallOptions, type ChangeOptions } from "./call.js";
 import { snake } from "./names.js";
+import { Seen } from "./seen.js";
 import type { Transport } from "./transport.js";
 import type * as t from "./types.js";
 
@@ -11,17 +12,16 @@ export class Session {
   readonly name: string;
   /** What the session was when this client started it. */
   readonly started: t.AgentSession | undefined;
+  /** The cell of the session. */
+  readonly cell: Cell;
   readonly #transport: Transport;
+  readonly #seen = new Seen();
 
   constructor(transport: Transport, name: string, started?: t.AgentSession) {
     this.#transport = transport;
     this.name = name;
     this.started = started;
-  }
-
-  /** The cell of the session. */
-  get cell(): Cell {
-    return new Cell(this.#transport, this.name);
+    this.cell = new Cell(transport, name, undefined, this.#seen);
   }
 
   /** Returns everything about the session. */
@@ -54,11 +54,14 @@ export class Session {
     return this.#transport.send(post(this.#path("/rewind"), snake(request), options));
   }
 
-  /** Accepts what the session changed. It must have ended. */
-  accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
+  /** Accepts what the session changed, as `accept` of its cell does. It must have ended. */
+  async accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
     // With apply the cell may have been made from a directory of this machine.
     if (request.apply) return this.cell.accept(request, options);
-    return this.#transport.send(post(this.#path("/accept"), snake(request), options));
+    const body = this.#seen.bind(request, options.ifMatch);
+    const result = await this.#transport.send<t.AcceptResult>(post(this.#path("/accept"), snake(body), options));
+    this.#seen.set();
+    return result;
   }
 
   /** Puts the accepted work on a new branch of the source's repository. */

@@ -1,6 +1,6 @@
 // What a user does, against a real daemon.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { createConnection, createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -41,6 +41,30 @@ test("a run is accepted, applied and undone", async () => {
   await cell.remove({ force: true });
   await assert.rejects(fc.cells.get("story"), (e) => e instanceof ForkcellError && e.kind === "not_found" && e.code === "not_found" && e.status === 404 && e.requestId !== "");
 });
+
+for (const look of ["changes", "stat", "patch", "run"] as const) {
+  test(`what was seen by ${look} is accepted, and nothing that came meanwhile`, async () => {
+    const source = await newProject();
+    const cell = await fc.cells.create({ source, name: `seen-${look}` });
+    await cell.run("touch good");
+    if (look === "run") await cell.run("touch more");
+    else assert.ok(await cell.diff()[look]());
+    const evil = await fc.cells.named(cell.name).run("touch evil");
+    const accepted = await cell.accept({ apply: true });
+    assert.ok(accepted.runId !== evil.runId && !accepted.alsoDecided.join().includes(evil.runId));
+    assert.deepEqual((await readdir(source)).filter((name) => name === "good" || name === "evil"), ["good"]);
+    // A fork begins with undecided work, and says so; what others did before it is not taken with it.
+    const [fork] = await cell.fork({ name: `seen-${look}-fork` });
+    assert.ok(fork);
+    await fork.run("touch own");
+    await fork.accept();
+    await fc.cells.named(fork.name).run("touch unseen");
+    const last = await fork.run("touch last");
+    await assert.rejects(fork.accept(), code("not_shown"));
+    await fork.restore({ run: last.runId });
+    await fork.accept(); // it has shown nothing: all
+  });
+}
 
 test("a command that fails is a result", async () => {
   const cell = await fc.cells.create({ source: await newProject(), name: "failure" });

@@ -480,6 +480,10 @@ class ForkedCells:
     How long a live cell stood still.
     """
     root: str
+    pending_runs: list[str] | None = None
+    """
+    The undecided runs and captured states that the new cells begin with. Accepting a new cell accepts them, too.
+    """
 
 
 @dataclass(kw_only=True)

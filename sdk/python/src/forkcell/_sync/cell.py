@@ -15,6 +15,7 @@ from .._call import Call, argv, cell_path, conditional, fields, get, owned, post
 from .._decode import decode
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
+from .._seen import Seen
 from .._stream import Event, Recorder
 from .branch import Branch
 from .diff import Diff
@@ -52,6 +53,7 @@ class Cell:
         self.name = name
         self.created = created
         self.files = Files(transport, name)
+        self._seen = Seen()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -114,9 +116,12 @@ class Cell:
         return self._move("/undelete", {}, models.CellInfo)
 
     def fork(self, *, if_match: int | None = None, **options: Unpack[bodies.ForkBody]) -> list[Cell]:
-        """Make cells with the state of this one."""
+        """Make cells with the state of this one, its undecided work too."""
         made = self._move("/fork", options, models.ForkedCells, if_match)
-        return [Cell(self._transport, fork.cell) for fork in made.cells]
+        forks = [Cell(self._transport, fork.cell) for fork in made.cells]
+        for fork in forks:
+            fork._seen.set(made.pending_runs)
+        return forks
 
     def run(
         self,
@@ -137,7 +142,9 @@ class Cell:
         """
         call = owned(self._path("/runs"), {**options, "command": argv(command)}, key=idempotency_key, if_match=if_match)
         call.on_stdout, call.on_stderr, call.on_started = on_stdout, on_stderr, on_started
-        return self._output(call, RunAnswer)
+        answer = self._output(call, RunAnswer)
+        self._seen.ran(answer.run_id, answer.decision)
+        return answer
 
     def begin(
         self,
@@ -219,15 +226,16 @@ class Cell:
         since_apply: bool = False,
         all: bool = False,
     ) -> Diff:
-        """Compare two states; without any, those of the last run. It sends nothing yet.
+        """Compare two states; without any, those around all undecided work. It sends nothing yet.
 
+        accept takes that work then. Without undecided work the states are those of the last run.
         run is what a run changed. from_ and to are states of the cell, or other cells.
         since_apply is what the source directory does not have yet. all shows the cell's
         home too.
         """
         query = {"run": run, "from": from_, "to": to, "path": list(paths) or None}
         flags = {"since_apply": "true" if since_apply else None, "all": "true" if all else None}
-        return Diff(self._transport, self._path("/diff"), query | flags)
+        return Diff(self._transport, self._path("/diff"), query | flags, self._seen)
 
     def export(self, *, checkpoint: str | None = None, changes: bool = False) -> Iterator[bytes]:
         """Return a state, the present one by default, as a tar archive, in parts.
@@ -247,14 +255,27 @@ class Cell:
 
     def restore(self, *, if_match: int | None = None, **options: Unpack[bodies.RestoreBody]) -> models.MoveResult:
         """Go back to a state; without one, to the state before the last run."""
-        return self._move("/restore", options, models.MoveResult, if_match)
+        return self._go_back("/restore", options, if_match)
+
+    def _go_back(self, verb: str, options: Any, if_match: int | None) -> models.MoveResult:
+        moved = self._move(verb, options, models.MoveResult, if_match)
+        self._seen.left(moved.run_id)
+        return moved
 
     def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
-        """Accept a run; without one, the newest that is undecided."""
+        """Accept undecided work: a run, or runs.
+
+        Without them it accepts what this cell has shown, by diff and as the results of
+        runs, and nothing that came meanwhile: if other work is part of that, it fails with
+        the code not_shown. A cell that has shown nothing accepts all undecided work; the
+        result names it.
+        """
         here = bool(options.get("apply")) and self._sent()
         if here:
             options["apply"] = False
+        self._seen.bind(options, if_match)
         accepted = self._move("/accept", options, models.AcceptResult, if_match)
+        self._seen.set()
         if here:
             accepted.applied = self._here("apply", {}, models.ApplyResult)
         return accepted
@@ -277,7 +298,7 @@ class Cell:
 
     def reject(self, *, if_match: int | None = None, **options: Unpack[bodies.RejectBody]) -> models.MoveResult:
         """Reject a run, and go back to the state before it."""
-        return self._move("/reject", options, models.MoveResult, if_match)
+        return self._go_back("/reject", options, if_match)
 
     def apply(self, *, if_match: int | None = None, **options: Unpack[bodies.ApplyBody]) -> models.ApplyResult:
         """Write accepted work to the source directory, or to another one."""
@@ -336,7 +357,10 @@ class Cell:
         """
         call = post(self._path("/branch"), {**options, "from": from_}, key=idempotency_key, if_match=if_match)
         result = self._transport.send(call, models.BranchResult)
-        return Branch(result, [Cell(self._transport, child.cell) for child in result.children])
+        cells = [Cell(self._transport, child.cell) for child in result.children]
+        for cell in cells:
+            cell._seen.set([result.checkpoint_id])
+        return Branch(result, cells)
 
     def eval(self, code: str, *, idempotency_key: str | None = None) -> models.EvalResult:
         """Run code in the warm interpreter of a live cell, and return its value, its output and what it raised.
@@ -348,7 +372,9 @@ class Cell:
 
     def stop(self, *, if_match: int | None = None, **options: Unpack[bodies.StopBody]) -> models.RunResult:
         """End a live cell. The whole time that it was live is one run."""
-        return self._move("/stop", options, models.RunResult, if_match)
+        run = self._move("/stop", options, models.RunResult, if_match)
+        self._seen.ran(run.run_id, run.decision)
+        return run
 
     def pause(self, *, if_match: int | None = None, **options: Unpack[bodies.PauseBody]) -> models.PauseResult:
         """Stop the processes of a live cell until resume. With fs_only they end, and its files are kept."""

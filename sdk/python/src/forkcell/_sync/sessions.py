@@ -62,10 +62,13 @@ class Session:
         return self._transport.send(post(self._path("/rewind"), options, if_match=if_match), models.RewoundSession)
 
     def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
-        """Accept what the session changed. It must have ended."""
+        """Accept what the session changed, as accept of its cell does. It must have ended."""
         if options.get("apply"):  # the cell may have been made from a directory of this machine
             return self.cell.accept(if_match=if_match, **options)
-        return self._transport.send(post(self._path("/accept"), options, if_match=if_match), models.AcceptResult)
+        self.cell._seen.bind(options, if_match)
+        accepted = self._transport.send(post(self._path("/accept"), options, if_match=if_match), models.AcceptResult)
+        self.cell._seen.set()
+        return accepted
 
     def publish(self, branch: str, *, if_match: int | None = None, **options: Unpack[bodies.PublishBody]) -> models.PublishResult:
         """Put the accepted work on a new branch of the source's repository."""
