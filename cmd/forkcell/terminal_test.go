@@ -285,12 +285,13 @@ func TestTryEarlier(t *testing.T) {
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
-			s := sit(t, "trap : INT; forkcell try --from ws -- touch evil; cd ws; forkcell try -- touch good")
+			s := sit(t, "trap : INT; forkcell try --from ws -- sh -c 'touch evil ~/.evil'; cd ws; forkcell try -- touch good")
 			s.awaitTimes("shell [s]? ", 1)
 			s.key("\x03")
 			s.await("earlier and undecided: run_")
-			s.await("(touch evil)")
+			s.await("(sh -c 'touch evil ~/.evil')")
 			s.await(" evil | new file")
+			s.await("left out by [1], as it is outside the workspace: home: 1 file changed")
 			s.await(" good | new file")
 			s.await("accept and apply this run only [1], this and the earlier [a]")
 			s.awaitTimes("shell [s]? ", 2)
@@ -302,6 +303,37 @@ func TestTryEarlier(t *testing.T) {
 				got = append(got, e.Name())
 			}
 			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("the source has %v, %v:\n%s", got, err, s.text())
+			}
+		})
+	}
+}
+
+// TestTryMeanwhile: a run that another terminal makes while the question waits is not
+// accepted by its answer, neither here nor through a daemon.
+func TestTryMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, daemon := range map[string]string{"here": "", "daemon": "--url unix:$FORKCELL_HOME/api.sock"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, "read go; exec forkcell "+daemon+" try --from ws -- touch good")
+			if daemon != "" {
+				serve := s.command("exec forkcell serve")
+				t.Cleanup(serveUntilKilled(t, serve))
+			}
+			s.key("go\r")
+			s.awaitTimes("shell [s]? ", 1)
+			if out, err := s.command("forkcell run --quiet demo -- touch evil").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			s.key("a\r")
+			s.end()
+			entries, err := os.ReadDir(filepath.Join(s.dir, "ws"))
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Name())
+			}
+			if err != nil || !slices.Equal(got, []string{"file", "good"}) {
 				t.Errorf("the source has %v, %v:\n%s", got, err, s.text())
 			}
 		})

@@ -33,8 +33,9 @@ On a terminal, try shows the changes in short and asks what to do: accept and ap
 them, discard them, keep the run pending, show the diff, or open a shell in the cell.
 Nothing is accepted that was not shown. If earlier runs are undecided, they are shown
 first: [1] accepts this run only and leaves out what they changed, [a] accepts them,
-too. A path that both changed is taken whole, and so is a git repository. Without a
-terminal, try ends as run does.`,
+too. A path that both changed is taken whole, and so is a git repository; what the runs
+changed outside the workspace, in the home of the cell for instance, is left out by [1].
+Without a terminal, try ends as run does.`,
 		Example: `  forkcell try -- make format
   forkcell try --from ./project --policy dev -- npm update`,
 		DisableFlagsInUseLine: true,
@@ -340,7 +341,20 @@ func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *
 	if len(both) > 0 {
 		t.session.noted("changed by both, and taken whole with this run: " + strings.Join(both, ", "))
 	}
+	if err == nil {
+		err = t.noteElsewhere(ctx, e, this)
+	}
 	t.session.noted("this run, " + t.first.RunID + ":")
+	return err
+}
+
+// noteElsewhere says what is lost to an acceptance without the earlier work: that is one of
+// files of the workspace.
+func (t *trial) noteElsewhere(ctx context.Context, e differ, this *cell.DiffResult) error {
+	all, err := e.Diff(ctx, api.DiffRequest{Cell: t.cell, From: t.earlier[0].CheckpointBefore, To: this.To, Stream: true})
+	if err == nil && len(all.Elsewhere) > 0 {
+		t.session.noted("left out by [1], as it is outside the workspace: " + quote.Line(api.ElsewhereText(all.Elsewhere)))
+	}
 	return err
 }
 

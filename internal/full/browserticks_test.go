@@ -3,7 +3,13 @@
 package full_test
 
 import (
+	"io/fs"
+	"maps"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -67,6 +73,80 @@ func TestBrowserTicks(t *testing.T) {
 		t.Error("the accepted state has files that were unticked")
 	}
 	b.quiet("ticks")
+}
+
+// TestBrowserShown: with earlier undecided work, what the page has ticked is what the directory
+// gets, entry by entry, both by the page of the run alone and by that of all work.
+func TestBrowserShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		query, says string
+		untick      string
+	}{
+		"this run": {"", "The state has earlier undecided work whose changes are not in this list", "left"},
+		"all":      {"?all=yes", "These are the changes of 2 undecided runs and captured states.", "early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t)
+			d.cell("demo")
+			d.ran("demo", "echo e > early; echo e > both; mkdir d; echo e > d/e; rm hello.txt; echo e > ~/.early")
+			run := d.ran("demo", "echo r > mine; echo r >> both; echo r > d/r; echo r > left; echo r > ~/.mine")
+			before := entriesOf(t, d.source)
+			b := newTab(t, newBrowser(t), d)
+			b.open("/ui/runs/" + run + c.query)
+			b.waits(c.says)
+			b.waits("outside the workspace")
+			b.do(chromedp.Click(chromedp.CSS(`input[name=path][value=` + c.untick + `]`)))
+			want := map[string]bool{}
+			for _, value := range b.texts(`Array.from(document.querySelectorAll("input[name=path]:checked")).map((e) => e.value)`) {
+				for path := range strings.SplitSeq(value, "&") {
+					path, err := url.QueryUnescape(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					// A file needs its directory, whoever made that.
+					for ; path != "." && before[path] != "directory"; path = filepath.Dir(path) {
+						want[path] = true
+					}
+				}
+			}
+			b.goes(chromedp.Click(chromedp.ID("accept")))
+			b.waits("A part of the run is accepted.")
+			d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+			got, after := map[string]bool{}, entriesOf(t, d.source)
+			for _, set := range []map[string]string{before, after} {
+				for path := range set {
+					if before[path] != after[path] {
+						got[path] = true
+					}
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("the page showed %v, and the directory got %v", want, got)
+			}
+			b.quiet("shown")
+		})
+	}
+}
+
+// entriesOf returns a text for each entry of a directory, which differs with its contents.
+func entriesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		text := []byte("directory")
+		if !e.IsDir() {
+			text, err = os.ReadFile(path)
+		}
+		found[strings.TrimPrefix(path, dir+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // TestBrowserMeanwhile: what a reader begins while a page loads itself again is kept.

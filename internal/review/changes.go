@@ -39,6 +39,8 @@ type changes struct {
 	// Runs is the undecided work whose changes these are, Earlier what is before it.
 	Runs    []string
 	Earlier []api.EarlierWork
+	// Elsewhere counts what differs outside the workspace.
+	Elsewhere []api.AreaChange
 	// View is unified or split, Space is ignore or "".
 	View, Space string
 
@@ -127,7 +129,7 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 	if err != nil {
 		return nil, err
 	}
-	page := &changes{First: o.first, Notes: res.Notes, From: res.From, To: res.To, Runs: res.Runs, Earlier: res.Earlier, View: o.view, Space: o.space, here: o.here}
+	page := &changes{First: o.first, Notes: res.Notes, From: res.From, To: res.To, Runs: res.Runs, Earlier: res.Earlier, Elsewhere: res.Elsewhere, View: o.view, Space: o.space, here: o.here}
 	var raw []tree.Change
 	err = res.Each(func(c tree.Change) error {
 		if page.Total >= o.first && len(raw) < filesOnPage {
