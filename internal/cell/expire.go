@@ -81,7 +81,7 @@ func (e *Engine) Expire(ctx context.Context, dryRun bool) (*api.ExpireResult, er
 		if !due {
 			continue
 		}
-		switch done, err := e.expireUnless(ctx, dryRun, x); {
+		switch done, err := e.expireUnless(ctx, dryRun, t.cell, x); {
 		case api.KindOf(err) == api.Busy || api.CodeOf(err) == api.CodeHasWork:
 			x.Note = err.Error()
 			res.Waiting = append(res.Waiting, x.describe())
@@ -99,11 +99,15 @@ func (e *Engine) Expire(ctx context.Context, dryRun bool) (*api.ExpireResult, er
 	return res, nil
 }
 
-func (e *Engine) expireUnless(ctx context.Context, dryRun bool, x expiry) (bool, error) {
-	if dryRun {
-		return true, nil
+// expireUnless expires a cell, or says what keeps it from being removed.
+func (e *Engine) expireUnless(ctx context.Context, dryRun bool, c store.Cell, x expiry) (bool, error) {
+	switch {
+	case !dryRun:
+		return e.expire(ctx, x)
+	case x.Action == api.OnTimeoutRemove:
+		return true, e.keptWork(ctx, c)
 	}
-	return e.expire(ctx, x)
+	return true, nil
 }
 
 // dueNow decides by the wall clock whether the time of a cell is up.

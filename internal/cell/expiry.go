@@ -135,7 +135,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	}
 	if x.Action != api.OnTimeoutRemove {
 		x.Note = "the cell was not live"
-	} else if err := s.keptWork(ctx); err != nil {
+	} else if err := e.keptWork(ctx, s.cell); err != nil {
 		return false, err
 	}
 	done := false

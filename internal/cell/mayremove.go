@@ -194,10 +194,10 @@ func (e *Engine) changedBetween(ctx context.Context, c store.Cell, from, to stor
 
 // keptWork returns the reason why a cell whose time is up is not removed; nil if it is.
 // A timer decides nothing.
-func (s *session) keptWork(ctx context.Context) error {
-	w, err := s.e.viewLastWork(s.cell, "")
+func (e *Engine) keptWork(ctx context.Context, c store.Cell) error {
+	w, err := e.viewLastWork(c, "")
 	if err != nil || w.none() {
 		return err
 	}
-	return s.e.refuseLastWork(ctx, s.cell, w)
+	return e.refuseLastWork(ctx, c, w)
 }

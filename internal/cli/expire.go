@@ -18,8 +18,10 @@ func newExpire(s *session) *cobra.Command {
 within a second. Without a daemon, time limits have no effect until this command runs,
 for instance from a timer.
 
-A cell with a run under way expires when the run has ended. Each expiry is a signed
-statement. Receipts stay; gc frees the space of removed cells.`,
+A cell with a run under way expires when the run has ended. A cell with work that is
+undecided or not applied is not removed: it waits, and is named. Each expiry is a signed
+statement. Receipts stay. A removed cell is kept for 7 days, in which rm --undo brings it
+back; then gc frees its space.`,
 		Example: `  forkcell expire --dry-run
   forkcell expire`,
 		Args: positional(),
