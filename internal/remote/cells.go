@@ -117,7 +117,7 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 }
 
 // RemoveAll removes cells. All of them must exist, or none is removed. Those that are
-// in use come first: if one of them is refused, the others stay.
+// in use come first. If one is refused, those before it are brought back.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
 	return e.RemoveCells(ctx, api.RemoveRequest{Cells: cells, Force: force})
 }
@@ -173,8 +173,12 @@ func (e *Engine) removeEach(ctx context.Context, cells []string, remove func(nam
 			used = append(used, name)
 		}
 	}
-	for _, name := range append(used, idle...) {
+	order := slices.Concat(used, idle)
+	for i, name := range order {
 		if err := failure(remove(name)); err != nil {
+			if back := e.bringBack(ctx, order[:i]); back != nil {
+				return errors.Join(err, back)
+			}
 			return err
 		}
 	}
@@ -182,6 +186,18 @@ func (e *Engine) removeEach(ctx context.Context, cells []string, remove func(nam
 		return nil
 	}
 	return e.removeMirrors(ctx, ids)
+}
+
+// bringBack undoes the removal of cells: of several, all are removed or none. One that was
+// not kept is gone.
+func (e *Engine) bringBack(ctx context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		if _, err := e.client.Cells.Named(name).Undelete(ctx); !client.HasCode(err, api.CodeNotFound) {
+			errs = append(errs, failure(err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Verify recomputes the hashes of states.
