@@ -25,7 +25,8 @@ func TestHints(t *testing.T) {
 		hint, toolHint string
 	}{
 		{
-			409, api.CodeFailedRun, "accept", "accept", nil, nil,
+			409, api.CodeFailedRun, "accept", "accept", nil,
+			map[string]any{"run": run.RunID},
 			"`POST /v1/cells/demo/accept {\"force\":true,\"run\":\"" + run.RunID + "\"}` accepts it all the same, `POST /v1/cells/demo/reject {\"run\":\"" + run.RunID + "\"}` takes it back",
 			"`accept {\"cell\":\"demo\",\"force\":true,\"run\":\"" + run.RunID + "\"}` accepts it all the same, `reject {\"cell\":\"demo\",\"run\":\"" + run.RunID + "\"}` takes it back",
 		},
