@@ -64,7 +64,7 @@ const hiddenRuns = 500
 func (h *History) runs(name string, from int64, limit int, list func(tx *store.Tx, cellID string, from int64, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
 	cellID := ""
 	if name != "" {
-		c, err := h.FindAny(name)
+		c, err := h.findRecorded(name)
 		if err != nil {
 			return nil, 0, err
 		}

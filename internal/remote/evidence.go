@@ -211,13 +211,13 @@ func (e *Engine) openLog(ctx context.Context, cell, run, stream string, follow b
 // reports that the cell is live by this run.
 func (e *Engine) runOf(ctx context.Context, cell, run string) (id string, live bool, err error) {
 	status, err := e.Status(ctx, cell)
-	if err != nil {
+	switch {
+	case api.KindOf(err) == api.NotFound: // a removed cell has its records
+	case err != nil:
 		return "", false, err
-	}
-	if status.Live != nil && strings.HasPrefix(status.Live.RunID, run) {
+	case status.Live != nil && strings.HasPrefix(status.Live.RunID, run):
 		return status.Live.RunID, true, nil
-	}
-	if run == "" && status.LastRun != "" {
+	case run == "" && status.LastRun != "":
 		return status.LastRun, false, nil
 	}
 	runs, err := all(e.client.Cells.Named(cell).Runs(ctx))
