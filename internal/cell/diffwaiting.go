@@ -22,30 +22,39 @@ func (d *comparison) undecided(ctx context.Context) (found bool, err error) {
 		}
 		found = true
 		d.from, d.to = before, work[len(work)-1].After()
+		later := d.to.ID != d.cell.Head
+		if later { // what came since, decided work or the source, stands on top
+			if d.to, err = tx.Checkpoint(d.cell.Head); err != nil {
+				return err
+			}
+		}
 		d.show(work, 0)
-		if err := d.sourceSince(tx, before); err != nil || d.from.ID != before.ID || work[0].States[0].Parent != before.ID {
+		err = d.sourceSince(tx, before)
+		if err != nil || !later && d.from.ID != before.ID || work[0].States[0].Parent != before.ID {
 			return err
 		}
-		list = work
 		line, err = tx.Lineage(d.to.ID)
+		if at := slices.IndexFunc(line, func(c store.Checkpoint) bool { return c.ID == before.ID }); at >= 0 {
+			line, list = line[:at+1], work
+		}
 		return err
 	})
 	if err != nil || len(list) == 0 {
 		return found, err
 	}
-	return true, d.withoutSource(ctx, line, list)
+	return true, d.onlyWork(ctx, line, list)
 }
 
-// withoutSource leaves out the paths that only a refresh between the undecided work
-// changed.
-func (d *comparison) withoutSource(ctx context.Context, line []store.Checkpoint, work []home.Work) error {
+// onlyWork leaves out the paths that only other states than those of the undecided work
+// changed. The last state of the line is the one before that work.
+func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work []home.Work) error {
 	made, others := map[string]bool{}, false
 	for _, w := range work {
 		for _, state := range w.States {
 			made[state.ID] = true
 		}
 	}
-	between := line[:slices.IndexFunc(line, func(c store.Checkpoint) bool { return c.ID == d.from.ID })]
+	between := line[:len(line)-1]
 	for _, state := range between {
 		others = others || !made[state.ID]
 	}
