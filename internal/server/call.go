@@ -43,6 +43,8 @@ type call struct {
 	request store.Request
 	// valid ends when the token of the request is revoked or expires.
 	valid context.Context //nolint:containedctx // of the one request
+	// frees is the disk space that the request frees before it takes some.
+	frees int64
 	// reads reports that the route of the request changes nothing.
 	reads bool
 }

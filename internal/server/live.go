@@ -84,7 +84,8 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 			return nil, api.Refusef(api.CodeForbidden, "stop it, and start it without them",
 				"cell %s was started with %s, which only the operator may give it", in.Cell, strings.Join(paused.Loose, ", "))
 		}
-		if err := s.roomWithout(ctx, c, paused.Disk); err != nil {
+		c.frees = paused.Disk
+		if err := s.roomOnDisk(ctx, c); err != nil {
 			return nil, err
 		}
 		release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: paused.Memory, CPUs: paused.CPUs})

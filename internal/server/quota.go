@@ -72,10 +72,7 @@ func (p *problem) after(wait time.Duration) *problem {
 
 // roomOnDisk refuses work that would make states for a caller whose cells use its
 // quota of disk space.
-func (s *Server) roomOnDisk(ctx context.Context, c *call) error { return s.roomWithout(ctx, c, 0) }
-
-// roomWithout is roomOnDisk for work that frees some space.
-func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
+func (s *Server) roomOnDisk(ctx context.Context, c *call) error {
 	if !c.caller.boundDisk() {
 		return nil
 	}
@@ -83,7 +80,7 @@ func (s *Server) roomWithout(ctx context.Context, c *call, freed int64) error {
 	if err != nil {
 		return err
 	}
-	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used-freed))
+	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used-c.frees))
 }
 
 // boundDisk reports whether a sender has a quota of disk space.
@@ -118,7 +115,7 @@ func (s *Server) budget(c *call) func(context.Context) (caller.Budget, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &diskBudget{s.limiter.Budget(c.caller.grant, used), s, c, ctx}, nil
+		return &diskBudget{s.limiter.Budget(c.caller.grant, used-c.frees), s, c, ctx}, nil
 	}
 }
 
