@@ -135,7 +135,7 @@ func (a *agent) lists() {
 			a.Errorf("%s is there", t.Name)
 		}
 	}
-	if len(list.Tools)-sessions != 26 || sessions != 0 && sessions != 9 {
+	if len(list.Tools)-sessions != 27 || sessions != 0 && sessions != 9 {
 		a.Errorf("%d tools", len(list.Tools))
 	}
 	if err := a.Try(a, &list, "tools/call", "--tool-name", "accept", "--tool-arg", "cell=shopper"); err == nil || !strings.Contains(err.Error(), "unknown tool") {

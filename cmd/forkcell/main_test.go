@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -40,10 +41,14 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"forkcell": main})
 }
 
-// heedInterrupts makes interrupts end the tests, if whoever started them ignores
-// interrupts, as a shell does for commands in the background. Programs that tests start
-// would ignore them too, and scripts end their servers by interrupts.
+// heedInterrupts makes interrupts end the tests, if they were started with interrupts
+// ignored, as a shell does for commands in the background. Programs that tests start
+// would ignore them too, and scripts end their servers by interrupts. Hangups, which
+// nohup has ignored, reach these programs as well, and do nothing to the tests.
 func heedInterrupts() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	if !signal.Ignored(os.Interrupt) {
 		return
 	}

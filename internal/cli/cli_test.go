@@ -188,14 +188,14 @@ func TestCellOfDirectory(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"run -- x", "diff", "accept", "reject", "restore", "apply", "refresh", "status", "log", "logs", "checkpoint",
-		"fork --name n", "start", "exec -- x", "shell", "stop", "pause", "resume", "export -o x", "verify", "overlay status",
+		"fork --name n", "start", "exec -- x", "shell", "stop", "pause", "resume", "ps", "export -o x", "verify", "overlay status",
 	} {
 		f := &fakeEngine{here: "near", below: "sub", run: ended(), backend: "overlay", exec: &api.ExecResult{}, diff: &cell.DiffResult{}}
 		if code, _, stderr := call(t, f, strings.Fields(line)...); code != 0 || !strings.Contains(fmt.Sprintf("%+v", f.got), "near") {
 			t.Errorf("%s: exit %d, asked %+v, %s", line, code, f.got, stderr)
 		}
 	}
-	for _, line := range []string{"rm", "rename", "ps", "policy show"} {
+	for _, line := range []string{"rm", "rename", "policy show"} {
 		if code, _, _ := call(t, &fakeEngine{here: "near"}, strings.Fields(line)...); code != 2 {
 			t.Errorf("%s: exit %d", line, code)
 		}
