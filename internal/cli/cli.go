@@ -195,7 +195,7 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	stopped := error(errInterrupted)
+	stopped := errInterrupted
 	if by, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
 		stopped = by
 	}
