@@ -33,6 +33,10 @@ type comparison struct {
 	runs      []string
 	earlier   []api.EarlierWork
 	unapplied int
+	// work is the undecided work that the head contains, once it was looked for, and before
+	// the state before it.
+	work   []home.Work
+	before store.Checkpoint
 	// only are the paths of the workspace to list; nil is all.
 	only map[string]bool
 	// source is the state of the source that begin builds on, the state before all

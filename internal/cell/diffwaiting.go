@@ -16,7 +16,7 @@ func (d *comparison) undecided(ctx context.Context) (found bool, err error) {
 	var line []store.Checkpoint
 	var list []home.Work
 	err = d.e.View(func(tx *store.Tx) error {
-		before, work, err := d.e.UndecidedWork(tx, d.cell, d.cell.Head)
+		before, work, err := d.findWork(tx)
 		if err != nil || len(work) == 0 {
 			return err
 		}
@@ -74,6 +74,14 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 	return nil
 }
 
+// findWork returns the undecided work that the head contains, and the state before it.
+func (d *comparison) findWork(tx *store.Tx) (before store.Checkpoint, work []home.Work, err error) {
+	if d.work == nil {
+		d.before, d.work, err = d.e.UndecidedWork(tx, d.cell, d.cell.Head)
+	}
+	return d.before, d.work, err
+}
+
 // sourceSince compares with the state of the source that a refresh brought in after the
 // undecided work began: what came from the source is no part of the work. The state
 // before must be applied.
@@ -118,7 +126,7 @@ func (d *comparison) show(work []home.Work, from int) {
 // states have.
 func (d *comparison) waiting(ctx context.Context) error {
 	err := d.e.View(func(tx *store.Tx) error {
-		before, work, err := d.e.UndecidedWork(tx, d.cell, d.cell.Head)
+		before, work, err := d.findWork(tx)
 		if err != nil || len(work) == 0 {
 			return err
 		}
