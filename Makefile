@@ -2,7 +2,7 @@
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/app.version=$(VERSION))
+LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/front/local.version=$(VERSION))
 PREFIX  ?= /usr/local
 DATADIR := $(DESTDIR)$(PREFIX)/share
 TOOL    := $(GO) tool -modfile=tools/go.mod
@@ -30,7 +30,7 @@ setup: ## install and fetch what the tests and the bench can use (as root on Deb
 build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binaries
 	@scripts/setup.sh build
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags lean -o bin/forkcell ./cmd/forkcell
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o internal/driver/firstprogram/forkcell-first ./cmd/forkcell-first
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o internal/sandbox/driver/firstprogram/forkcell-first ./cmd/forkcell-first
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags smallfirst -o bin/forkcell-server ./cmd/forkcell
 
 install: build ## install what was built, manual pages and completions (PREFIX, DESTDIR)
@@ -61,7 +61,7 @@ sdk: build gvisor ## test the packages for Python and TypeScript, and the exampl
 	@scripts/sdk.sh fetch
 	@scripts/conformance/fetch.sh
 	scripts/sdk.sh test
-	$(GO) test ./cmd/forkcell ./internal/full ./internal/mcp -run 'TestInspector|TestConformance'
+	$(GO) test ./cmd/forkcell ./internal/front/daemon ./internal/front/mcp -run 'TestInspector|TestConformance'
 
 .PHONY: gvisor
 gvisor: ## build bin/forkcell-gvisor, the runtime of the gVisor tier, from the module in gvisor/
@@ -72,20 +72,20 @@ gvisor: ## build bin/forkcell-gvisor, the runtime of the gVisor tier, from the m
 test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as root also as an ordinary user
 	$(INGVISOR) vet ./...
 	$(INGVISOR) test -timeout 10m ./...
-	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/driver/gvisor/...
+	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/sandbox/driver/gvisor/...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -tags failpoints -timeout 15m ./cmd/forkcell -run '^TestGvisor'
-	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/full -run '^TestGvisor'
+	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/front/daemon -run '^TestGvisor'
 	GO=$(GO) scripts/gvisor-user.sh
 
 .PHONY: test-moments
 test-moments: gvisor ## test that files and memory of a thousand branches are of one moment, on each runtime (MOMENTS=1000)
-	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) $(GO) test -timeout 30m ./internal/full -run '^TestOneMoment$$'
-	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 90m ./internal/driver/gvisor -run '^TestOneMoment$$'
+	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) $(GO) test -timeout 30m ./internal/front/daemon -run '^TestOneMoment$$'
+	FORKCELL_TEST_MOMENTS=$(or $(MOMENTS),1000) FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 90m ./internal/sandbox/driver/gvisor -run '^TestOneMoment$$'
 
 .PHONY: test-browser
 test-browser: ## test the review pages in a real browser, Debian's Chromium; screenshots in bin/screenshots
 	@scripts/setup.sh browser
-	FORKCELL_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -tags browser -timeout 15m ./internal/full -run '^TestBrowser'
+	FORKCELL_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -tags browser -timeout 15m ./internal/front/daemon -run '^TestBrowser'
 
 .PHONY: test-agents
 test-agents: build ## test sessions of the real agent programs, beside a stand-in of their services
@@ -128,7 +128,7 @@ fuzz: ## fuzz every target for longer (FUZZTIME=2m)
 	$(GO) run -buildvcs=false ./scripts/runtests -only fuzz -guided -fuzztime $(or $(FUZZTIME),2m)
 
 clean: ## remove what was built
-	rm -rf bin internal/driver/firstprogram/forkcell-first
+	rm -rf bin internal/sandbox/driver/firstprogram/forkcell-first
 
 .PHONY: compat
 compat: ## run the core tests on Linux 6.1, Debian's, in an emulator

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/forkcell/forkcell/internal/answer"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/answer"
 )
 
 // maxDocument bounds an answer, so that a wrong one cannot fill the memory.

@@ -10,7 +10,7 @@ import (
 	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/sse"
+	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
 // Events shows what happened in cells, as OCSF objects.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/sse"
+	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
 // Files reads and changes the files of a cell. A path is relative to the workspace, or

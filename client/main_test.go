@@ -11,14 +11,14 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/app"
-	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
-	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/front/daemon"
+	"github.com/forkcell/forkcell/internal/front/local"
+	_ "github.com/forkcell/forkcell/internal/sandbox/driver/first" // cells of these tests
 )
 
 // TestMain runs the tests and examples beside a real daemon, which is the default one.
 func TestMain(m *testing.M) {
-	if code, is := app.Helper(); is {
+	if code, is := local.Helper(); is {
 		os.Exit(code)
 	}
 	code, err := beside(m.Run)
@@ -42,7 +42,7 @@ func beside(run func() int) (code int, err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- full.Serve(ctx, home, api.ServeOptions{}, io.Discard, func([]string) error { close(ready); return nil })
+		ended <- daemon.Serve(ctx, home, api.ServeOptions{}, io.Discard, func([]string) error { close(ready); return nil })
 	}()
 	select {
 	case <-ready:

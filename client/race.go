@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/forkcell/forkcell/internal/sse"
+	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
 // RaceAnswer is the result of a race.

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/sse"
+	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
 // follow sends a call whose answer is a stream, and returns the result at its end. take

@@ -5,10 +5,10 @@ set -eu
 user=65531
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/home" "$dir/tmp" "$dir/repo/cmd/forkcell" "$dir/repo/internal/cli/testdata"
+mkdir -p "$dir/home" "$dir/tmp" "$dir/repo/cmd/forkcell" "$dir/repo/internal/front/cli/testdata"
 ${GO:-go} test -c -o "$dir/forkcell.test" ./cmd/forkcell
 cp bin/forkcell-gvisor "$dir/"
-cp -r internal/cli/testdata/gvisor "$dir/repo/internal/cli/testdata/"
+cp -r internal/front/cli/testdata/gvisor "$dir/repo/internal/front/cli/testdata/"
 chown -R "$user:$user" "$dir"
 chmod 755 "$dir"
 cd "$dir/repo/cmd/forkcell"

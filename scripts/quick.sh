@@ -26,7 +26,7 @@ go tool -modfile=tools/go.mod golangci-lint run "${packages[@]}"
 tested=()
 for p in "${packages[@]}"; do
 	case $p in
-	./cmd/forkcell | ./internal/full) echo "quick: the tests of $p are left to make test" ;;
+	./cmd/forkcell | ./internal/front/daemon) echo "quick: the tests of $p are left to make test" ;;
 	*) tested+=("$p") ;;
 	esac
 done

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
+	_ "github.com/forkcell/forkcell/internal/sandbox/driver/first" // takes over in the first process of a cell
 )
 
 func main() {

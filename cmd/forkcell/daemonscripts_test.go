@@ -13,9 +13,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
-	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/daemon"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // overADaemon lists scripts of the manual that use nothing which only a home has, such
@@ -106,7 +106,7 @@ func serveElsewhere(env *testscript.Env) error {
 // tokenHome makes a home for a daemon in a directory, with a token in a file.
 func tokenHome(dir string) (home, file string, err error) {
 	home, file = filepath.Join(dir, "home"), filepath.Join(dir, "token")
-	e, release, err := app.Open(home, app.Create, caller.Caller{Actor: func() string { return "test" }})
+	e, release, err := local.Open(home, local.Create, caller.Caller{Actor: func() string { return "test" }})
 	if err != nil {
 		return "", "", err
 	}
@@ -138,7 +138,7 @@ func serveHome(home string, o api.ServeOptions) (addresses []string, stop func()
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan []string, 1), make(chan error, 1)
 	go func() {
-		ended <- full.Serve(ctx, home, o, io.Discard, func(at []string) error { listening <- at; return nil })
+		ended <- daemon.Serve(ctx, home, o, io.Discard, func(at []string) error { listening <- at; return nil })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/engine"
 )
 
 // expiring runs an Expirer until the test ends, as the daemon does.
-func (h *home) expiring() *cell.Expirer {
+func (h *home) expiring() *engine.Expirer {
 	x := h.e.NewExpirer()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -113,7 +113,7 @@ func TestLiveIdle(t *testing.T) {
 	out, says := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.e.Exec(h.Context(), shell("echo begun; sleep 3"), cell.Stdio{Out: says})
+		_, err := h.e.Exec(h.Context(), shell("echo begun; sleep 3"), engine.Stdio{Out: says})
 		ended <- err
 	}()
 	_, err := io.ReadFull(out, make([]byte, len("begun\n")))

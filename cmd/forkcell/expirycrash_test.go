@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // TestExpiryKilledAtEveryFailpoint kills the supervisor, or the process that expires
@@ -98,7 +98,7 @@ func killExpiry(t *testing.T, action, point string, supervisor bool) {
 	if left := must("receipt", "list", "--json"); !strings.Contains(left, "rcpt_") {
 		t.Errorf("receipts %s", left)
 	}
-	e, release, err := app.Open(state, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(state, local.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

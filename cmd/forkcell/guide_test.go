@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/terminal"
-	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal/terminaltest"
 )
 
 // A page of the guide is a test: each of its console blocks is typed into one

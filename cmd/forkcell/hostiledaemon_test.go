@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/caller"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/cli"
-	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/cli"
+	"github.com/forkcell/forkcell/internal/front/daemon"
 )
 
 // lie replaces an answer of a daemon whose path ends with a word.
@@ -93,12 +93,12 @@ func TestHostileDaemon(t *testing.T) {
 	must(t, os.Mkdir(source, 0o755))
 	must(t, os.WriteFile(filepath.Join(source, "f"), []byte("one\n"), 0o644))
 	caller := caller.Caller{Actor: func() string { return "test" }, Dir: dir, Env: os.Environ()}
-	e, release, err := full.Remote(api.DaemonOptions{URL: where, TokenFile: file}, filepath.Join(dir, "own"), caller)
+	e, release, err := daemon.Remote(api.DaemonOptions{URL: where, TokenFile: file}, filepath.Join(dir, "own"), caller)
 	must(t, err)
 	t.Cleanup(func() { must(t, release()) })
 	_, err = e.Init(ctx, api.InitRequest{Name: "demo", From: source, Runtime: "native"})
 	must(t, err)
-	_, err = e.Run(ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo two > f"}}, cell.Stdio{})
+	_, err = e.Run(ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo two > f"}}, engine.Stdio{})
 	must(t, err)
 	_, err = e.Accept(ctx, api.AcceptRequest{Cell: "demo"})
 	must(t, err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/mcp/mcptest"
+	"github.com/forkcell/forkcell/internal/testkit/mcptest"
 )
 
 // agent is a cell and a client of the Model Context Protocol that may run commands in

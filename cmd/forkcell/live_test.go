@@ -19,12 +19,12 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/cgroup"
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/front/local"
+	"github.com/forkcell/forkcell/internal/sandbox/driver"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/cgroup"
 )
 
 // canFreeze says whether this host lets the present user freeze a cell.
@@ -38,7 +38,7 @@ func canFreeze() (bool, error) {
 
 // stopLive ends what a script that failed has left.
 func stopLive(home string) {
-	e, release, err := app.Open(home, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(home, local.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		return
 	}
@@ -56,7 +56,7 @@ func stopLive(home string) {
 // home is one home with one cell, whose supervisors are separate processes.
 type home struct {
 	*testing.T
-	e    *cell.Engine
+	e    *engine.Engine
 	path string
 }
 
@@ -67,7 +67,7 @@ func newHome(t *testing.T, backend string) *home {
 	source := filepath.Join(dir, "src")
 	h.ok(os.MkdirAll(source, 0o755))
 	h.ok(os.WriteFile(filepath.Join(source, "file"), []byte("one\n"), 0o644))
-	e, release, err := app.Open(h.path, app.Create, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(h.path, local.Create, caller.Caller{Actor: func() string { return "tester" }})
 	h.ok(err)
 	h.e = e
 	t.Cleanup(func() {
@@ -104,7 +104,7 @@ func (h *home) stop() *api.RunResult {
 func (h *home) sh(script string) string {
 	h.Helper()
 	var out bytes.Buffer
-	res, err := h.e.Exec(h.Context(), shell(script), cell.Stdio{Out: &out, Err: &out})
+	res, err := h.e.Exec(h.Context(), shell(script), engine.Stdio{Out: &out, Err: &out})
 	if err != nil || res.ExitCode != 0 {
 		h.Fatalf("%s: %+v, %v\n%s", script, res, err, out.String())
 	}
@@ -175,7 +175,7 @@ func TestLiveManyExecsAtOnce(t *testing.T) {
 			in := strings.Repeat(fmt.Sprintf("line %d of many\n", i), 8000)
 			var out, errs bytes.Buffer
 			req := shell(fmt.Sprintf("echo begin-%d >&2; cat; exit %d", i, i))
-			res, err := h.e.Exec(h.Context(), req, cell.Stdio{In: strings.NewReader(in), Out: &out, Err: &errs})
+			res, err := h.e.Exec(h.Context(), req, engine.Stdio{In: strings.NewReader(in), Out: &out, Err: &errs})
 			if err != nil || res.ExitCode != i || out.String() != in || errs.String() != fmt.Sprintf("begin-%d\n", i) {
 				t.Errorf("%d: %+v, %v, %d of %d bytes, %q", i, res, err, out.Len(), len(in), errs.String())
 			}
@@ -248,7 +248,7 @@ func TestLiveTerminal(t *testing.T) {
 	done := make(chan *api.ExecResult, 1)
 	go func() {
 		req := api.ExecRequest{Cell: "demo", Args: []string{"sh", "-i"}, TTY: true, Size: api.WindowSize{Rows: 30, Cols: 90}}
-		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out, Resize: sizes})
+		res, err := h.e.Exec(h.lasting(), req, engine.Stdio{In: keys, Out: out, Resize: sizes})
 		if err != nil {
 			t.Error(err)
 		}
@@ -285,7 +285,7 @@ func TestLiveDetach(t *testing.T) {
 	left := make(chan *api.ExecResult, 1)
 	go func() {
 		req := api.ExecRequest{Cell: "demo", Args: []string{"sh"}, TTY: true, Detachable: true}
-		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out})
+		res, err := h.e.Exec(h.lasting(), req, engine.Stdio{In: keys, Out: out})
 		if err != nil {
 			t.Error(err)
 		}
@@ -309,7 +309,7 @@ func TestLiveDetach(t *testing.T) {
 	back := newWatcher()
 	done := make(chan *api.ExecResult, 1)
 	go func() {
-		res, err := h.e.Attach(h.lasting(), api.ExecRequest{Cell: "demo"}, res.ExecID[:20], cell.Stdio{In: again, Out: back})
+		res, err := h.e.Attach(h.lasting(), api.ExecRequest{Cell: "demo"}, res.ExecID[:20], engine.Stdio{In: again, Out: back})
 		if err != nil {
 			t.Error(err)
 		}
@@ -321,10 +321,10 @@ func TestLiveDetach(t *testing.T) {
 	if res := <-done; res.ExitCode != 9 {
 		t.Fatalf("%+v", res)
 	}
-	if res, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, res.ExecID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
+	if res, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, res.ExecID, engine.Stdio{}); err != nil || res.ExitCode != 9 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if _, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); api.KindOf(err) != api.NotFound {
+	if _, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, "exec_none", engine.Stdio{}); api.KindOf(err) != api.NotFound {
 		t.Errorf("no such session: %v", err)
 	}
 	h.stop()
@@ -341,7 +341,7 @@ func TestLiveClientKilled(t *testing.T) {
 	out := newWatcher()
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.e.Exec(ctx, shell("echo ready; sleep 604; sleep 605"), cell.Stdio{Out: out})
+		_, err := h.e.Exec(ctx, shell("echo ready; sleep 604; sleep 605"), engine.Stdio{Out: out})
 		done <- err
 	}()
 	out.await(t, "ready")
@@ -383,7 +383,7 @@ func TestLiveStopWithAStuckClient(t *testing.T) {
 	out := &stuck{reads: make(chan struct{}), release: make(chan struct{})}
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.e.Exec(h.lasting(), shell("yes | head -c 50000000"), cell.Stdio{Out: out})
+		_, err := h.e.Exec(h.lasting(), shell("yes | head -c 50000000"), engine.Stdio{Out: out})
 		done <- err
 	}()
 	<-out.reads
@@ -407,7 +407,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 			lost := make(chan error, 1)
 			out := newWatcher()
 			go func() {
-				_, err := h.e.Exec(h.lasting(), shell("echo ready; : "+mark+"; sleep 607; :"), cell.Stdio{Out: out})
+				_, err := h.e.Exec(h.lasting(), shell("echo ready; : "+mark+"; sleep 607; :"), engine.Stdio{Out: out})
 				lost <- err
 			}()
 			out.await(t, "ready")
@@ -416,7 +416,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 				t.Errorf("a client of the dead supervisor: %v", err)
 			}
 			// The lock goes with the process, which may take a moment to die.
-			after, err := h.e.Run(h.Context(), api.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, RunOptions: api.RunOptions{Wait: time.Minute}}, cell.Stdio{})
+			after, err := h.e.Run(h.Context(), api.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, RunOptions: api.RunOptions{Wait: time.Minute}}, engine.Stdio{})
 			if err != nil || after.ExitCode != 0 {
 				t.Fatalf("%+v, %v", after, err)
 			}
@@ -455,7 +455,7 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, _ = h.e.Exec(ctx, shell("i=0; while :; do i=$((i+1)); echo $i > first; echo $i > second; test $i = 3 && echo ready; done"), cell.Stdio{Out: out})
+				_, _ = h.e.Exec(ctx, shell("i=0; while :; do i=$((i+1)); echo $i > first; echo $i > second; test $i = 3 && echo ready; done"), engine.Stdio{Out: out})
 			}()
 			out.await(t, "ready")
 			for round := range 3 {
@@ -493,7 +493,7 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 func (h *home) ordered(name string) {
 	h.Helper()
 	var out bytes.Buffer
-	res, err := h.e.Run(h.Context(), api.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, cell.Stdio{Out: &out})
+	res, err := h.e.Run(h.Context(), api.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, engine.Stdio{Out: &out})
 	h.ok(err)
 	lines := strings.Fields(out.String())
 	if res.ExitCode != 0 || len(lines) == 0 {
@@ -589,7 +589,7 @@ func TestLiveRacesOfStop(t *testing.T) {
 					results <- res.ReceiptID
 				}
 			})
-			wg.Go(func() { _, _ = h.e.Exec(h.Context(), shell("echo x > y"), cell.Stdio{}) })
+			wg.Go(func() { _, _ = h.e.Exec(h.Context(), shell("echo x > y"), engine.Stdio{}) })
 			wg.Go(func() { _, _ = h.e.Checkpoint(h.Context(), "demo", "") })
 		}
 		wg.Wait()

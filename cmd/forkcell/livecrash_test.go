@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // TestLiveKilledAtEveryFailpoint kills the supervisor at every failpoint.
@@ -93,7 +93,7 @@ func killLive(t *testing.T, backend, point, reached string) {
 			t.Errorf("the cell holds %q", out)
 		}
 	}
-	e, release, err := app.Open(state, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(state, local.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

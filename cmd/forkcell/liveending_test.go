@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/engine"
 )
 
 // noticed is a context that tells when it is asked for its end for the first time.
@@ -27,9 +27,9 @@ func (n noticed) Done() <-chan struct{} {
 // end of that, which is not a change that the caller did not expect.
 func TestForcedBesideAStop(t *testing.T) {
 	t.Parallel()
-	for name, force := range map[string]func(context.Context, *cell.Engine) error{
-		"rm": func(ctx context.Context, e *cell.Engine) error { return e.Remove(ctx, "demo", true) },
-		"restore": func(ctx context.Context, e *cell.Engine) error {
+	for name, force := range map[string]func(context.Context, *engine.Engine) error{
+		"rm": func(ctx context.Context, e *engine.Engine) error { return e.Remove(ctx, "demo", true) },
+		"restore": func(ctx context.Context, e *engine.Engine) error {
 			_, err := e.Restore(ctx, api.RestoreRequest{Cell: "demo", Force: true})
 			return err
 		},
@@ -44,7 +44,7 @@ func TestForcedBesideAStop(t *testing.T) {
 			defer others.Wait()
 			defer end.Close()
 			others.Go(func() {
-				_, err := h.e.Exec(h.Context(), shell("trap '' TERM; echo; read x"), cell.Stdio{In: in, Out: ready})
+				_, err := h.e.Exec(h.Context(), shell("trap '' TERM; echo; read x"), engine.Stdio{In: in, Out: ready})
 				_ = ready.CloseWithError(err)
 			})
 			if _, err := out.Read(make([]byte, 1)); err != nil {

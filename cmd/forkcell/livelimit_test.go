@@ -58,7 +58,7 @@ func TestFinishOfWhatHangs(t *testing.T) {
 		t.Fatalf("init: %s", errs)
 	}
 	out, errs, hung, err := finishWithin(l.command("run", "--quiet", "box", "--", "sleep", "609"), 5*time.Second)
-	if !hung || err == nil || !strings.Contains(errs, "goroutine ") || !strings.Contains(errs, "internal/driver") {
+	if !hung || err == nil || !strings.Contains(errs, "goroutine ") || !strings.Contains(errs, "internal/sandbox/driver") {
 		t.Errorf("hung %v, %v: %s%s", hung, err, out, errs)
 	}
 	l.must("checkpoint", "box") // finishes the run

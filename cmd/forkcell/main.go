@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
-	"github.com/forkcell/forkcell/internal/cli"
-	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/cli"
+	"github.com/forkcell/forkcell/internal/front/local"
+	_ "github.com/forkcell/forkcell/internal/sandbox/driver/first" // takes over in the first process of a cell
 )
 
 func main() {
@@ -21,11 +21,11 @@ func main() {
 	// net/http writes to the standard logger what an upstream sends unasked. This
 	// program logs nothing there, and an upstream is not to write to the terminal.
 	log.SetOutput(io.Discard)
-	if code, is := app.Helper(); is {
+	if code, is := local.Helper(); is {
 		os.Exit(code)
 	}
 	streams := cli.Streams{In: os.Stdin, Out: unbroken(os.Stdout, 1), Err: unbroken(os.Stderr, 2)}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, programs(), app.Version()))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, programs(), local.Version()))
 }
 
 // unbroken returns a standard stream under another number. A closed reader
@@ -44,18 +44,18 @@ func unbroken(f *os.File, fd uintptr) *os.File {
 func open(home string, mode cli.Mode, caller caller.Caller) (cli.Engine, func() error, error) {
 	if home == "" {
 		var err error
-		if home, err = app.DefaultHome(); err != nil {
+		if home, err = local.DefaultHome(); err != nil {
 			return nil, nil, err
 		}
 	}
-	modes := map[cli.Mode]app.Mode{
-		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run, cli.Visit: app.Visit,
+	modes := map[cli.Mode]local.Mode{
+		cli.Read: local.Read, cli.Write: local.Write, cli.Create: local.Create, cli.Rescue: local.Rescue, cli.Run: local.Run, cli.Visit: local.Visit,
 	}
-	e, release, err := app.Open(home, modes[mode], caller)
+	e, release, err := local.Open(home, modes[mode], caller)
 	if err != nil {
 		return nil, nil, err
 	}
-	return app.Local{Engine: e, Home: home, Caller: caller}, release, nil
+	return local.Local{Engine: e, Home: home, Caller: caller}, release, nil
 }
 
 // growStack makes room for a command on the stack, once: a stack that grows is copied each

@@ -19,9 +19,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/egress/authority"
-	"github.com/forkcell/forkcell/internal/landlock"
+	"github.com/forkcell/forkcell/internal/front/local"
+	"github.com/forkcell/forkcell/internal/network/egress/authority"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/landlock"
 )
 
 var update = flag.Bool("update", false, "refresh the golden output in the scripts")
@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "refresh the golden output in the script
 func TestMain(m *testing.M) {
 	// The test binary acts as the program: it is started under the names with
 	// which the program starts itself.
-	if code, is := app.Helper(); is {
+	if code, is := local.Helper(); is {
 		os.Exit(code)
 	}
 	if runtime := os.Getenv("FORKCELL_TEST_GVISOR"); runtime != "" {
@@ -103,7 +103,7 @@ func runScripts(t *testing.T, dir string, vars map[string]string) {
 // scriptParams returns the parameters of scripts, with variables for them.
 func scriptParams(dir string, vars map[string]string) testscript.Params {
 	return testscript.Params{
-		Dir:                 filepath.Join("..", "..", "internal", "cli", "testdata", dir),
+		Dir:                 filepath.Join("..", "..", "internal", "front", "cli", "testdata", dir),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

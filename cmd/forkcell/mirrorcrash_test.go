@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // TestInitOverTCPKilled kills an init that sends a directory to a daemon. The next verb
@@ -40,7 +40,7 @@ func TestInitOverTCPKilled(t *testing.T) {
 				t.Error(err)
 			}
 			l.must("gc")
-			names := mirrorsOf(t, app.MirrorHome(filepath.Join(l.dir, "state"), url))
+			names := mirrorsOf(t, local.MirrorHome(filepath.Join(l.dir, "state"), url))
 			wanted := 1
 			if point == "mirror.sent" {
 				wanted = 2 // the daemon could still use the upload
@@ -62,7 +62,7 @@ func TestInitOverTCPKilled(t *testing.T) {
 // mirrorsOf returns the names of the cells in a home.
 func mirrorsOf(t *testing.T, home string) (names []string) {
 	t.Helper()
-	e, release, err := app.Open(home, app.Read, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(home, local.Read, caller.Caller{Actor: func() string { return "tester" }})
 	must(t, err)
 	defer func() { _ = release() }()
 	cells, err := e.List(t.Context())

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // pausePoints are the failpoints on the way to a cell that is paused on disk: before it
@@ -166,7 +166,7 @@ func (p *pauseLab) sound() {
 // intact checks the home.
 func (p *pauseLab) intact() {
 	p.Helper()
-	e, release, err := app.Open(p.home(), app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(p.home(), local.Write, caller.Caller{Actor: func() string { return "tester" }})
 	p.ok(err)
 	defer func() { _ = release() }()
 	(&home{T: p.T, e: e, path: p.home()}).sound()

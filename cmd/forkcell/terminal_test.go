@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/terminal"
-	"github.com/forkcell/forkcell/internal/terminal/terminaltest"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal/terminaltest"
 )
 
 // seatLimit is how long a person waits.

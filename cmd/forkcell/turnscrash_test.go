@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/caller"
+	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/front/local"
 )
 
 // turnsHome names the home of the child of TestTurnsKilledAtEveryFailpoint.
@@ -22,7 +22,7 @@ func TestTurnsChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	e, release, err := app.Open(path, app.Write, caller.Caller{Actor: func() string { return "tester" }})
+	e, release, err := local.Open(path, local.Write, caller.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

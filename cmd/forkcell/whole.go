@@ -3,11 +3,11 @@
 package main
 
 import (
-	"github.com/forkcell/forkcell/internal/cli"
-	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/front/cli"
+	"github.com/forkcell/forkcell/internal/front/daemon"
 )
 
 // programs returns the parts that only the whole program has.
 func programs() cli.Programs {
-	return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP, Remote: full.Remote, UI: full.UI}
+	return cli.Programs{Archives: true, Serve: daemon.Serve, MCP: daemon.MCP, Remote: daemon.Remote, UI: daemon.UI}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // TestRanText: what ran is named for a command, a session and a live cell, and is one

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // piece is the common part of an endpoint of each policy.

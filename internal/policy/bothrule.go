@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // combine gives a piece its rules: the deny rules of its own endpoints, which hold

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Canonical returns the canonical text of a policy. It parses to an equal

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Inspection says how much of a request must be read before it can be decided.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Problem is one thing that is wrong with a policy file.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Facts describe the content of a request in the terms of rules. A request may

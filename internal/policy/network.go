@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // maxKey bounds the keys that a file may choose. YAML allows no key over 1024

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Policy is a valid policy. The zero value of a section means that it was not

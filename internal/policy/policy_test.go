@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/forkcell/forkcell/internal/golden"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/testkit/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Request is a connection of a program in a cell or, with a method, a request

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // Sent is an HTTP request as a program sends it. Servers may read a request in

@@ -3,7 +3,7 @@ package policy
 import (
 	"context"
 
-	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
 // maxWork bounds the work of combining two policies, in comparisons of short patterns: a

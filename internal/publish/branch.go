@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/failpoint"
-	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/testkit/failpoint"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // packs is where a repository keeps packed objects. git removes what begins with

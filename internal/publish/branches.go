@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // defaultBranches are the patterns of branches that a caller with a token may make. The

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/outgoing"
-	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/outgoing"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/internal/text/redact"
 )
 
 // Size is how much a publication changes.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/hosttool"
-	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/storage/hosttool"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/internal/text/redact"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
 )
 
 // desk is an operator with a key, and a repository on the host.

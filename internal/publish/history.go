@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/internal/text/redact"
 )
 
 const (

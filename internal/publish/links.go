@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/storage/secretfiles"
 )
 
 // linked knows what the links of a commit or tree lead to.
 type linked struct {
-	control *leftout.Linked // control files
-	pushed  *leftout.Linked // files that run when they are pushed
+	control *secretfiles.Linked // control files
+	pushed  *secretfiles.Linked // files that run when they are pushed
 	names   names
 }
 
@@ -72,11 +72,11 @@ func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
 	}
 	read := func(path string) (string, error) { return targets[blobs[path]], nil }
 	paths := slices.Sorted(maps.Keys(blobs))
-	control, err := leftout.NewLinked("", paths, read)
+	control, err := secretfiles.NewLinked("", paths, read)
 	if err != nil {
 		return linked{}, err
 	}
-	pushed, err := leftout.NewPushedLinks(paths, read)
+	pushed, err := secretfiles.NewPushedLinks(paths, read)
 	return linked{control, pushed, all}, err
 }
 

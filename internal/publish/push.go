@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/failpoint"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/testkit/failpoint"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Remote is where a push goes.

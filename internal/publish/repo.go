@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/gitread"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/gitread"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
 )
 
 // scratch is the directory in which everything is made before the host's repository

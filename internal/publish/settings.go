@@ -9,8 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/publish/forge"
+	"github.com/forkcell/forkcell/internal/storage/secretfiles"
 )
 
 // SettingsFile is the path of a repository's own settings in its base commit.
@@ -83,7 +83,7 @@ func (s Settings) check() error {
 			return fmt.Errorf("limits: %s is negative", name)
 		}
 	}
-	if _, err := leftout.NewSelector(s.AllowControl, nil); err != nil {
+	if _, err := secretfiles.NewSelector(s.AllowControl, nil); err != nil {
 		return fmt.Errorf("allow_control: %w", err)
 	}
 	for _, b := range s.Branches {

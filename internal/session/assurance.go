@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 const (
-	yolo   = agent.Yolo
-	prompt = agent.Prompt
+	yolo   = adapter.Yolo
+	prompt = adapter.Prompt
 
 	managed = "managed"
 	lower   = "lower-assurance-"

@@ -11,18 +11,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/caller"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Checker makes the cell in which an agent is checked.
 type Checker interface {
 	Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
-	Run(ctx context.Context, r api.RunRequest, io cell.Stdio) (*api.RunResult, error)
+	Run(ctx context.Context, r api.RunRequest, io engine.Stdio) (*api.RunResult, error)
 	RemoveAll(ctx context.Context, cells []string, force bool) error
 }
 
@@ -72,7 +72,7 @@ func (h Host) Check(ctx context.Context, e Checker, q CheckRequest) (*api.AgentS
 	if st.Answer, err = versionAnswer(ctx, e, q.Prefix, a, in, options); err != nil {
 		return nil, err
 	}
-	if st.Version = agent.ParseVersion(st.Answer); st.Version == "" {
+	if st.Version = adapter.ParseVersion(st.Answer); st.Version == "" {
 		return nil, api.Refusef(api.CodeAgent, "", "agent %s: it did not print a version in a cell: %s", a.Name, shortAnswer(st.Answer))
 	}
 	st.Place = a.Tested.Place(st.Version)
@@ -80,7 +80,7 @@ func (h Host) Check(ctx context.Context, e Checker, q CheckRequest) (*api.AgentS
 }
 
 // notUsable is the error about a program that was not found.
-func notUsable(a *agent.Adapter, err error) error {
+func notUsable(a *adapter.Adapter, err error) error {
 	hint := ""
 	if a.Program.Package != "" {
 		hint = "`npm install -g " + a.Program.Package + "` installs it"
@@ -89,7 +89,7 @@ func notUsable(a *agent.Adapter, err error) error {
 }
 
 // options returns the options of the run in which an agent is checked.
-func (q CheckRequest) options(entry *agent.Entry, in *agent.Installation) (api.RunOptions, error) {
+func (q CheckRequest) options(entry *adapter.Entry, in *adapter.Installation) (api.RunOptions, error) {
 	o := q.Options
 	o.ReadOnly, o.Timeout = slices.Concat(in.Show, o.ReadOnly), cmp.Or(o.Timeout, checkLimit)
 	env := []string{}
@@ -118,7 +118,7 @@ func (q CheckRequest) options(entry *agent.Entry, in *agent.Installation) (api.R
 
 // versionAnswer runs the program with the arguments for its version, in a cell that is
 // removed again.
-func versionAnswer(ctx context.Context, e Checker, prefix string, a *agent.Adapter, in *agent.Installation, options api.RunOptions) (string, error) {
+func versionAnswer(ctx context.Context, e Checker, prefix string, a *adapter.Adapter, in *adapter.Installation, options api.RunOptions) (string, error) {
 	name := prefix + "agent-check-" + a.Name
 	end := "-" + strconv.FormatInt(time.Now().UnixNano()%1e9, 10)
 	made, err := e.Init(ctx, api.InitRequest{Name: name[:min(len(name), maxCellName-len(end))] + end, Empty: true})
@@ -126,7 +126,7 @@ func versionAnswer(ctx context.Context, e Checker, prefix string, a *agent.Adapt
 		return "", err
 	}
 	out := answer{}
-	res, err := e.Run(ctx, api.RunRequest{Cell: made.Cell, Args: append(in.Command, a.Program.VersionArguments...), RunOptions: options}, cell.Stdio{Out: &out, Err: &out})
+	res, err := e.Run(ctx, api.RunRequest{Cell: made.Cell, Args: append(in.Command, a.Program.VersionArguments...), RunOptions: options}, engine.Stdio{Out: &out, Err: &out})
 	removeErr := e.RemoveAll(context.WithoutCancel(ctx), []string{made.Cell}, true)
 	text := strings.TrimSpace(out.text.String())
 	if err == nil && !res.OK() {

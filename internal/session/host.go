@@ -11,15 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/hosttool"
-	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/preset"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/policy/preset"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
+	"github.com/forkcell/forkcell/internal/storage/hosttool"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Host is the part of the operator's host that sessions use: adapters, programs and credentials.
@@ -56,10 +56,10 @@ func (h Host) config(name string) string {
 }
 
 // Catalogue returns the adapters that come with the program and the operator's.
-func (h Host) Catalogue() agent.Catalogue { return agent.NewCatalogue(h.config("agents")) }
+func (h Host) Catalogue() adapter.Catalogue { return adapter.NewCatalogue(h.config("agents")) }
 
 // All returns every adapter.
-func (h Host) All() ([]*agent.Entry, error) {
+func (h Host) All() ([]*adapter.Entry, error) {
 	list, err := h.Catalogue().All()
 	if err != nil {
 		return nil, api.Usagef("", "%v", err)
@@ -68,9 +68,9 @@ func (h Host) All() ([]*agent.Entry, error) {
 }
 
 // Find returns the adapter of a name.
-func (h Host) Find(name string) (*agent.Entry, error) {
+func (h Host) Find(name string) (*adapter.Entry, error) {
 	e, err := h.Catalogue().Find(name)
-	if errors.Is(err, agent.ErrUnknown) {
+	if errors.Is(err, adapter.ErrUnknown) {
 		return nil, &api.Error{
 			Kind: api.NotFound, Code: api.CodeNotFound, Message: err.Error(), Err: err,
 			Hint: "`forkcell agent list` shows them, and generic runs any program",
@@ -92,12 +92,12 @@ const injectionFile = "injection-policy.toml"
 
 // Store returns the operator's injection policy, which is at the default place if file
 // is "", and the adapters that it is read for.
-func (h Host) Store(file string) (injection.Store, []*agent.Entry, error) {
+func (h Host) Store(file string) (injection.Store, []*adapter.Entry, error) {
 	list, err := h.All()
 	if err != nil {
 		return injection.Store{}, nil, err
 	}
-	store := injection.Store{Loader: injection.Loader{Names: auth.Vocabulary(list), Home: h.Home}}
+	store := injection.Store{Loader: injection.Loader{Names: credentials.Vocabulary(list), Home: h.Home}}
 	if file == "" {
 		file = h.config(injectionFile)
 	}
@@ -130,22 +130,22 @@ func (h Host) Injection(file, workspace string) (*injection.Policy, error) {
 }
 
 // Credentials returns what decides about the credentials of an agent's session.
-func (h Host) Credentials(a *agent.Adapter, mode string, p *injection.Policy, workspace string) auth.Request {
-	return auth.Request{Adapter: a, Mode: mode, Policy: p, Host: auth.Host{Home: h.Home, Env: h.Env, Workspace: workspace}}
+func (h Host) Credentials(a *adapter.Adapter, mode string, p *injection.Policy, workspace string) credentials.Request {
+	return credentials.Request{Adapter: a, Mode: mode, Policy: p, Host: credentials.Host{Home: h.Home, Env: h.Env, Workspace: workspace}}
 }
 
 // State says whether an agent is ready on this host.
-func (h Host) State(e *agent.Entry) api.AgentState {
+func (h Host) State(e *adapter.Entry) api.AgentState {
 	a := e.Adapter
 	st := api.AgentState{
-		Name: a.Name, Title: a.Title, File: e.File, Tested: a.Tested.To, Place: agent.VersionUnknown, Shown: []string{},
+		Name: a.Name, Title: a.Title, File: e.File, Tested: a.Tested.To, Place: adapter.VersionUnknown, Shown: []string{},
 		Reaches: append([]string{}, a.Policy.Hosts()...), Credentials: []string{},
 	}
 	p, err := h.Injection("", "")
 	if err != nil {
 		st.Problem = err.Error()
 	}
-	for _, d := range h.served(auth.Decide(h.Credentials(a, Strict, p, ""))) {
+	for _, d := range h.served(credentials.Decide(h.Credentials(a, Strict, p, ""))) {
 		if d.Usable() {
 			st.Credentials = append(st.Credentials, d.Credential+" from "+d.Source)
 		}
@@ -157,7 +157,7 @@ func (h Host) State(e *agent.Entry) api.AgentState {
 	in, err := a.Find(h.search())
 	if err != nil {
 		st.Problem = "not installed"
-		if !errors.Is(err, agent.ErrNotInstalled) {
+		if !errors.Is(err, adapter.ErrNotInstalled) {
 			st.Problem = err.Error()
 		}
 		return st
@@ -179,7 +179,7 @@ func (h Host) development(system bool) (p *policy.Policy, pins []string, err err
 	text, registries := preset.DevText(context.Background(), h.Tools, h.Closed, system)
 	for _, r := range registries {
 		if !h.Served {
-			pins = append(pins, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
+			pins = append(pins, engine.RegistryPins(r.Host, r.Port, r.Addrs)...)
 		}
 	}
 	p, err = policy.Parse("preset "+preset.Dev, text, policy.Options{})
@@ -207,7 +207,7 @@ func (h Host) Why(name, mode string) ([]api.CredentialDecision, error) {
 		return nil, err
 	}
 	out := []api.CredentialDecision{}
-	for _, d := range h.served(auth.Decide(h.Credentials(e.Adapter, mode, p, ""))) {
+	for _, d := range h.served(credentials.Decide(h.Credentials(e.Adapter, mode, p, ""))) {
 		out = append(out, d.CredentialDecision)
 	}
 	return out, nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/policy/injection"
 )
 
 // endpointsOf adds and removes the endpoints that the operator's injection policy

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/internal/text/redact"
 )
 
 // AsCopy is the way of a credential whose value is copied into the cell. It lowers the
@@ -28,8 +28,8 @@ const asCopy = ": " + AsCopy + ", from "
 
 // Request has the inputs from which a session is planned.
 type Request struct {
-	Adapter      *agent.Entry
-	Installation *agent.Installation
+	Adapter      *adapter.Entry
+	Installation *adapter.Installation
 	Workspace    string
 	// Directory is where the agent starts: below the workspace, or absolute.
 	Directory string
@@ -48,7 +48,7 @@ type Request struct {
 	// Endpoints are those that the injection policy adds and denies.
 	Endpoints injection.Network
 	// Grant carries the credentials out; nil if there are none.
-	Grant *auth.Grant
+	Grant *credentials.Grant
 	// InjectionPolicy is the SHA-256 of the operator's injection policy, or "".
 	InjectionPolicy string
 	// Development is the policy for code hosts and registries, for the modes that use
@@ -81,8 +81,8 @@ type Plan struct {
 	Command []string `json:"-"`
 
 	directory string // raw
-	adapter   *agent.Adapter
-	grant     *auth.Grant
+	adapter   *adapter.Adapter
+	grant     *credentials.Grant
 	policy    *policy.Policy
 	addresses []string            // that the operator's files grant
 	own       *policy.Policy      // what the agent needs, without the mode and the caller's policy
@@ -159,9 +159,9 @@ func Make(q Request) (*Plan, error) {
 }
 
 // granted returns what carries the credentials out.
-func (q *Request) granted() *auth.Grant {
+func (q *Request) granted() *credentials.Grant {
 	if q.Grant == nil {
-		return &auth.Grant{}
+		return &credentials.Grant{}
 	}
 	return q.Grant
 }
@@ -250,7 +250,7 @@ func (q *Request) masked() []string {
 	return out
 }
 
-func nativeSandbox(a *agent.Adapter) string {
+func nativeSandbox(a *adapter.Adapter) string {
 	if a.NativeSandbox.Why == "" {
 		return a.NativeSandbox.State
 	}

@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/policy/injection"
 )
 
 // policy puts the parts of the session's policy together: the adapter's, those of its
@@ -70,7 +70,7 @@ func (q *Request) addresses() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cell.AddressesOf(p), nil
+	return engine.AddressesOf(p), nil
 }
 
 // sorted puts the parts of a policy into their order.

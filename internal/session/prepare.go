@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/caller"
-	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Wish is a request for a session, before anything about it is decided.
@@ -107,7 +107,7 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 
 // mayStart refuses an agent of the operator's host that the caller may not use. An agent
 // without a program and without endpoints uses nothing of the host.
-func (b *Bounds) mayStart(a *agent.Adapter) error {
+func (b *Bounds) mayStart(a *adapter.Adapter) error {
 	if b == nil || slices.Contains(b.Agents, a.Name) || len(a.Program.Names) == 0 && len(a.Policy.Hosts()) == 0 {
 		return nil
 	}
@@ -167,13 +167,13 @@ func (h Host) program(q *Request) (err error) {
 
 // command finds a program that the caller names. A caller of a daemon names one that
 // the cell has: the host's other programs are not shown.
-func (h Host) command(a *agent.Adapter, name string) (*agent.Installation, error) {
-	inCell := &agent.Installation{Program: name, Command: []string{name}, Show: []string{}}
+func (h Host) command(a *adapter.Adapter, name string) (*adapter.Installation, error) {
+	inCell := &adapter.Installation{Program: name, Command: []string{name}, Show: []string{}}
 	if h.Served {
 		return inCell, nil
 	}
 	in, err := a.FindCommand(h.search(), name)
-	if errors.Is(err, agent.ErrNotInstalled) && strings.Contains(name, "/") || err != nil && os.IsNotExist(err) {
+	if errors.Is(err, adapter.ErrNotInstalled) && strings.Contains(name, "/") || err != nil && os.IsNotExist(err) {
 		return inCell, nil // it may be in the workspace only
 	}
 	return in, err
@@ -195,7 +195,7 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 		q.InjectionPolicy = injectionHash(p)
 	}
 	request := h.Credentials(q.Adapter.Adapter, q.Mode, p, q.Workspace)
-	switch configured := w.Bounds.bound(h.served(auth.Decide(request))); {
+	switch configured := w.Bounds.bound(h.served(credentials.Decide(request))); {
 	case len(named) > 0:
 		if configured, err = chosen(configured, named); err != nil {
 			return nil, err
@@ -204,7 +204,7 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 	case len(decisions) == 0:
 		decisions = configured
 	}
-	if q.Grant, err = auth.NewGrant(decisions, request.Host); err != nil {
+	if q.Grant, err = credentials.NewGrant(decisions, request.Host); err != nil {
 		return nil, err
 	}
 	if err := w.Bounds.inject(q, p, request.Host); err != nil {
@@ -216,7 +216,7 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 		}
 	}
 	for _, c := range q.Grant.Copies() {
-		q.Credentials = append(q.Credentials, Credential{Key: c.Key, How: auth.Copy, Source: c.Source})
+		q.Credentials = append(q.Credentials, Credential{Key: c.Key, How: credentials.Copy, Source: c.Source})
 	}
 	return others, nil
 }
@@ -226,7 +226,7 @@ const FromRequest = "the request"
 
 // given reads credentials as NAME=SOURCE. Of those of the agent it returns decisions,
 // and of those that a caller of a daemon only names, the names.
-func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision, named, others []string, err error) {
+func (h Host) given(a *adapter.Adapter, list []string) (decisions []credentials.Decision, named, others []string, err error) {
 	for _, text := range list {
 		key, source, _ := strings.Cut(text, "=")
 		c, known := a.Credential(key)
@@ -238,7 +238,7 @@ func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision,
 			others = append(others, text)
 			continue
 		}
-		d, err := auth.Given(c, source)
+		d, err := credentials.Given(c, source)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -252,11 +252,11 @@ func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision,
 
 // served marks credentials of the injection policy that a daemon does not use for its
 // callers: a variable or a command would be the daemon's.
-func (h Host) served(list []auth.Decision) []auth.Decision {
+func (h Host) served(list []credentials.Decision) []credentials.Decision {
 	for i := range list {
 		d := &list[i]
 		if _, isFile := d.Entry.Path(); h.Served && d.Selected && !isFile && d.Entry.Resolver == "" {
-			d.Problem, d.Readiness, d.Next = "a daemon reads no variable and runs no command for its callers", auth.ConfiguredOnly, "give the credential a file: `forkcell auth set --source PATH`"
+			d.Problem, d.Readiness, d.Next = "a daemon reads no variable and runs no command for its callers", credentials.ConfiguredOnly, "give the credential a file: `forkcell auth set --source PATH`"
 		}
 	}
 	return list
@@ -264,14 +264,14 @@ func (h Host) served(list []auth.Decision) []auth.Decision {
 
 // bound leaves out credentials that the caller may not use, and marks those that it
 // could read.
-func (b *Bounds) bound(list []auth.Decision) []auth.Decision {
+func (b *Bounds) bound(list []credentials.Decision) []credentials.Decision {
 	for i := range list {
 		d := &list[i]
 		switch {
 		case b == nil || !d.Selected:
 		case !b.Credential(d.Credential):
 			d.Selected, d.How, d.Reason = false, "", "the caller may not use it"
-		case d.How == auth.Copy:
+		case d.How == credentials.Copy:
 			d.Problem, d.Next = "it is copied into the cell, where the caller could read it", "configure it without materialize"
 		}
 	}
@@ -279,7 +279,7 @@ func (b *Bounds) bound(list []auth.Decision) []auth.Decision {
 }
 
 // chosen returns the credentials of these keys, which must be configured.
-func chosen(list []auth.Decision, keys []string) (out []auth.Decision, err error) {
+func chosen(list []credentials.Decision, keys []string) (out []credentials.Decision, err error) {
 	for _, d := range list {
 		if !slices.Contains(keys, d.Credential) {
 			continue
@@ -295,7 +295,7 @@ func chosen(list []auth.Decision, keys []string) (out []auth.Decision, err error
 // inject adds what the injection policy has besides credentials. Files and ssh keys of the
 // operator are not for other callers, and neither are its endpoints; what it denies holds
 // for all.
-func (b *Bounds) inject(q *Request, p *injection.Policy, h auth.Host) error {
+func (b *Bounds) inject(q *Request, p *injection.Policy, h credentials.Host) error {
 	if p == nil {
 		return nil
 	}

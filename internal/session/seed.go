@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
 )
 
 // seedLimit is how long the files of an agent may take to write.
@@ -26,7 +26,7 @@ func seed(ctx context.Context, e Engine, name string, p *Plan) error {
 		return err
 	}
 	complaints := &tail{}
-	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}, Workdir: Home, Timeout: seedLimit}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
+	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}, Workdir: Home, Timeout: seedLimit}, engine.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
 	if err == nil && res.ExitCode != 0 {
 		err = errors.New(complaints.line())
 	}
@@ -43,7 +43,7 @@ func (p *Plan) script() (string, error) {
 		keys = append(keys, c.Key)
 	}
 	files := p.adapter.FilesFor(p.Terms.Autonomy, keys)
-	masks, target := p.masksText(), auth.Document(p.Terms.Agent)
+	masks, target := p.masksText(), credentials.Document(p.Terms.Agent)
 	if target == "" {
 		masks = ""
 	}
@@ -125,7 +125,7 @@ func directories(file string) string {
 const tailLength = 20
 
 // print returns the shell command that prints one part of a file.
-func (p *Plan) print(part agent.Part, keys []string) (string, error) {
+func (p *Plan) print(part adapter.Part, keys []string) (string, error) {
 	text := func(s string) string { return "printf %s " + quoted(s) }
 	value := func(key string) (string, error) {
 		c, _ := p.adapter.Credential(key)
@@ -134,24 +134,24 @@ func (p *Plan) print(part agent.Part, keys []string) (string, error) {
 		}
 		return `printf %s "$` + c.Variable + `"`, nil
 	}
-	if key, ok := strings.CutPrefix(part.Mark, agent.MarkPlaceholder); ok {
+	if key, ok := strings.CutPrefix(part.Mark, adapter.MarkPlaceholder); ok {
 		return value(key)
 	}
-	if key, ok := strings.CutPrefix(part.Mark, agent.MarkTail); ok {
+	if key, ok := strings.CutPrefix(part.Mark, adapter.MarkTail); ok {
 		command, err := value(key)
 		return command + " | tail -c " + strconv.Itoa(tailLength), err
 	}
 	switch part.Mark {
 	case "":
 		return text(part.Text), nil
-	case agent.MarkWorkspace:
-		return text(agent.Quoted(p.Workspace)), nil
-	case agent.MarkHome:
+	case adapter.MarkWorkspace:
+		return text(adapter.Quoted(p.Workspace)), nil
+	case adapter.MarkHome:
 		return text(Home), nil
-	case agent.MarkTool:
-		return text(agent.Quoted(p.toolCommand())), nil
+	case adapter.MarkTool:
+		return text(adapter.Quoted(p.toolCommand())), nil
 	default: // agent.MarkTurn
-		return text(agent.Quoted(p.turnCommand())), nil
+		return text(adapter.Quoted(p.turnCommand())), nil
 	}
 }
 

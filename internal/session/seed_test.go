@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/session/credentials"
 )
 
 // TestSeedFollowsNoLinks writes an agent's files into homes that earlier commands have
@@ -47,7 +47,7 @@ func TestSeedFollowsNoLinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.grant = &auth.Grant{Files: []auth.File{{Path: "token", Text: []byte("it's secret")}, {Path: ".a/b/token", Text: []byte("deep")}}}
+			p.grant = &credentials.Grant{Files: []credentials.File{{Path: "token", Text: []byte("it's secret")}, {Path: ".a/b/token", Text: []byte("deep")}}}
 			script, err := p.script()
 			if err != nil {
 				t.Fatal(err)
@@ -97,13 +97,13 @@ func TestAgentIsTold(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*Request)
-		grant   []auth.File
+		grant   []credentials.File
 		prepare string
 		want    []string // what the file has
 		not     string
 	}{
 		{name: "masked", want: []string{"# Masked files", "`.claude/`", "`.mcp.json`"}},
-		{name: "instructions", grant: []auth.File{{Path: file, Text: []byte("Be brief.\n")}}, want: []string{"Be brief.\n\n# Masked files"}},
+		{name: "instructions", grant: []credentials.File{{Path: file, Text: []byte("Be brief.\n")}}, want: []string{"Be brief.\n\n# Masked files"}},
 		{name: "kept", prepare: "mkdir .claude; echo mine > " + file, want: []string{"mine\n"}, not: "Masked"},
 		{name: "link", prepare: "mkdir .claude; echo mine > mine; ln -s ../mine " + file, want: []string{"mine\n"}, not: "Masked"},
 		{name: "not masked", change: func(q *Request) { q.Masks = false }, prepare: "mkdir .claude; echo none > " + file, want: []string{"none\n"}, not: "Masked"},
@@ -118,7 +118,7 @@ func TestAgentIsTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.grant = &auth.Grant{Files: c.grant}
+			p.grant = &credentials.Grant{Files: c.grant}
 			script, err := p.script()
 			if err != nil {
 				t.Fatal(err)

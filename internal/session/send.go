@@ -8,13 +8,13 @@ import (
 	"unicode"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Attacher joins commands of live cells.
 type Attacher interface {
-	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
+	Attach(ctx context.Context, r api.ExecRequest, session string, io engine.Stdio) (*api.ExecResult, error)
 }
 
 // Lister lists the commands of live cells.
@@ -61,7 +61,7 @@ func Send(ctx context.Context, e Attacher, name, command, text string, enter boo
 	if enter {
 		typed.parts = append(typed.parts, []byte("\r"))
 	}
-	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true, Keyboard: api.KeyboardSend}, command, cell.Stdio{In: typed, Out: typed, Err: io.Discard})
+	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true, Keyboard: api.KeyboardSend}, command, engine.Stdio{In: typed, Out: typed, Err: io.Discard})
 	sent.SentBytes, sent.Confirmed = typed.sent, typed.reacted
 	return sent, err
 }
@@ -91,7 +91,7 @@ func (t *typist) Read(b []byte) (int, error) {
 		t.watch(len(t.parts) > 0)
 	}
 	if len(t.parts) == 0 {
-		return 0, cell.ErrDetached
+		return 0, engine.ErrDetached
 	}
 	select {
 	case <-t.shown: // before this is typed: no reaction

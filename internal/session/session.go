@@ -11,8 +11,8 @@ import (
 	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
 // Engine makes cells and runs commands in them.
@@ -25,7 +25,7 @@ type Engine interface {
 	RemoveAll(ctx context.Context, cells []string, force bool) error
 	Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error)
 	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
-	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
+	Exec(ctx context.Context, r api.ExecRequest, io engine.Stdio) (*api.ExecResult, error)
 }
 
 // Describer reads what describes a session.

@@ -14,23 +14,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
 )
 
 // request returns a request for a session of an agent that comes with the program.
 func request(t *testing.T, name string) Request {
 	t.Helper()
-	e, err := agent.NewCatalogue(filepath.Join(t.TempDir(), "none")).Find(name)
+	e, err := adapter.NewCatalogue(filepath.Join(t.TempDir(), "none")).Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Request{
-		Adapter: e, Installation: &agent.Installation{Program: "/usr/bin/x", Command: []string{"/usr/bin/x"}, Version: e.Adapter.Tested.To},
-		Workspace: "/w", Mode: Strict, Autonomy: agent.Yolo, Now: time.Date(2026, 11, 17, 23, 59, 0, 0, time.UTC), Turns: "auto", Masks: true,
+		Adapter: e, Installation: &adapter.Installation{Program: "/usr/bin/x", Command: []string{"/usr/bin/x"}, Version: e.Adapter.Tested.To},
+		Workspace: "/w", Mode: Strict, Autonomy: adapter.Yolo, Now: time.Date(2026, 11, 17, 23, 59, 0, 0, time.UTC), Turns: "auto", Masks: true,
 	}
 }
 
@@ -120,9 +120,9 @@ func TestCopiesStaySelected(t *testing.T) {
 		ok           bool
 	}{
 		{"claude_api_key: copy, from env:Y", AsCopy, true},
-		{"claude_api_key: copy, from env:Y", agent.AsPlaceholder, false},
+		{"claude_api_key: copy, from env:Y", adapter.AsPlaceholder, false},
 		{"github_hosts: copy, from file:/x", AsCopy, false},
-		{"claude_auth: placeholder, from file:/x", agent.AsPlaceholder, true},
+		{"claude_auth: placeholder, from file:/x", adapter.AsPlaceholder, true},
 	} {
 		q := request(t, "claude")
 		q.Credentials = []Credential{{Key: "claude_api_key", How: c.how, Source: "env:X"}}
@@ -136,13 +136,13 @@ func TestCopiesStaySelected(t *testing.T) {
 func TestPolicyOfPlan(t *testing.T) {
 	t.Parallel()
 	q := request(t, "claude")
-	q.Credentials = []Credential{{Key: "claude_api_key", How: agent.AsPlaceholder, Source: "env:ANTHROPIC_API_KEY"}}
+	q.Credentials = []Credential{{Key: "claude_api_key", How: adapter.AsPlaceholder, Source: "env:ANTHROPIC_API_KEY"}}
 	spec, _ := q.Adapter.Adapter.Credential("claude_api_key")
-	given, err := auth.Given(spec, "env:ANTHROPIC_API_KEY")
+	given, err := credentials.Given(spec, "env:ANTHROPIC_API_KEY")
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant, err := auth.NewGrant([]auth.Decision{given}, auth.Host{})
+	grant, err := credentials.NewGrant([]credentials.Decision{given}, credentials.Host{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,10 +414,10 @@ func TestSessionNames(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	tells := &agent.Entry{Adapter: &agent.Adapter{Name: "tells", Turns: agent.Turns{By: agent.TurnsHook, Tools: true}}}
-	silent := &agent.Entry{Adapter: &agent.Adapter{Name: "silent", Turns: agent.Turns{By: agent.TurnsQuiet}}}
+	tells := &adapter.Entry{Adapter: &adapter.Adapter{Name: "tells", Turns: adapter.Turns{By: adapter.TurnsHook, Tools: true}}}
+	silent := &adapter.Entry{Adapter: &adapter.Adapter{Name: "silent", Turns: adapter.Turns{By: adapter.TurnsQuiet}}}
 	for _, c := range []struct {
-		entry *agent.Entry
+		entry *adapter.Entry
 		when  string
 		want  *api.TurnRequest
 		err   string

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // AsAgent is the way of an ssh key that stays outside: an agent signs with it to log in

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/agent"
-	"github.com/forkcell/forkcell/internal/auth"
-	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/policy/injection"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/session/credentials"
 )
 
 // TestKeysAreTheOperators: ssh keys are not for callers who are bound.
@@ -15,8 +15,8 @@ func TestKeysAreTheOperators(t *testing.T) {
 	t.Parallel()
 	p := &injection.Policy{SSH: &injection.SSH{Enabled: true, Identities: []string{"/none"}}}
 	for name, b := range map[string]*Bounds{"bound": {}, "the operator": nil} {
-		q := &Request{Adapter: &agent.Entry{Adapter: &agent.Adapter{Name: "generic"}}, Mode: Strict, Grant: &auth.Grant{}}
-		err := b.inject(q, p, auth.Host{})
+		q := &Request{Adapter: &adapter.Entry{Adapter: &adapter.Adapter{Name: "generic"}}, Mode: Strict, Grant: &credentials.Grant{}}
+		err := b.inject(q, p, credentials.Host{})
 		if refused := err != nil; refused != (b == nil) || q.Grant.SSH != nil {
 			t.Errorf("%s: %v, %+v", name, err, q.Grant.SSH)
 		}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/failpoint"
-	"github.com/forkcell/forkcell/internal/home"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/testkit/failpoint"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Order is a planned session that is to start.
@@ -85,7 +85,7 @@ func (s *Started) Leave(ctx context.Context, e Engine) error {
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	defer begin() // whoever reads is not kept waiting
-	_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
+	_, err := e.Exec(ctx, q, engine.Stdio{In: leaver{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
 	return err
 }
 
@@ -94,7 +94,7 @@ type leaver struct{ begun chan struct{} }
 
 func (l leaver) Read([]byte) (int, error) {
 	<-l.begun
-	return 0, cell.ErrDetached
+	return 0, engine.ErrDetached
 }
 
 // Begin makes a session: it finds or makes the cell of the workspace, forks it, starts

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -30,7 +30,7 @@ func (e *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartRes
 	return &api.StartResult{RunID: "run_1", MountAt: "/work"}, err
 }
 
-func (e *fakeEngine) Exec(context.Context, api.ExecRequest, cell.Stdio) (*api.ExecResult, error) {
+func (e *fakeEngine) Exec(context.Context, api.ExecRequest, engine.Stdio) (*api.ExecResult, error) {
 	return &api.ExecResult{}, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
 // Span is a part of a timeline.

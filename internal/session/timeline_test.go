@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
 // longSession has a run with an event each second.

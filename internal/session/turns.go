@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/session/adapter"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // When turns are taken, besides a duration.
@@ -36,7 +36,7 @@ func (q *Request) turnRequest() (*api.TurnRequest, error) {
 		return &api.TurnRequest{Asked: true}, nil
 	case TurnsAuto:
 		// A command in place of the agent runs none of its hooks.
-		if told.By == agent.TurnsHook && !q.Allow.ArbitraryCommand {
+		if told.By == adapter.TurnsHook && !q.Allow.ArbitraryCommand {
 			return &api.TurnRequest{Asked: true}, nil
 		}
 		return &api.TurnRequest{Quiet: quietTurn}, nil

@@ -46,20 +46,20 @@ const selfUser = "^TestAsOrdinaryUser$"
 // whose result the kernel has a part in. docs/internals/compatibility.md says which.
 func tested() []job {
 	return []job{
-		{Name: "driver", Pkg: "internal/driver/native"},
-		{Name: "capture", Pkg: "internal/capture"},
-		{Name: "origin", Pkg: "internal/capture/origin"},
-		{Name: "landlock", Pkg: "internal/landlock"},
-		{Name: "seccomp", Pkg: "internal/seccomp"},
-		{Name: "cgroup", Pkg: "internal/cgroup"},
-		{Name: "fsx", Pkg: "internal/fsx"},
-		{Name: "store", Pkg: "internal/store"},
-		{Name: "cell", Pkg: "internal/cell", Run: only(cellTests())},
+		{Name: "driver", Pkg: "internal/sandbox/driver/native"},
+		{Name: "capture", Pkg: "internal/sandbox/kernel/capture"},
+		{Name: "origin", Pkg: "internal/sandbox/kernel/capture/origin"},
+		{Name: "landlock", Pkg: "internal/sandbox/kernel/landlock"},
+		{Name: "seccomp", Pkg: "internal/sandbox/kernel/seccomp"},
+		{Name: "cgroup", Pkg: "internal/sandbox/kernel/cgroup"},
+		{Name: "fsx", Pkg: "internal/storage/fsx"},
+		{Name: "store", Pkg: "internal/storage/store"},
+		{Name: "cell", Pkg: "internal/engine", Run: only(cellTests())},
 		{Name: "scripts", Pkg: "cmd/forkcell", Run: only([]string{"TestScripts"}) + "/" + only(scripts())},
-		{Name: "workspace", Pkg: "internal/workspace", Skip: only([]string{"TestFidelity", "TestCompose", "TestHistories"})},
-		{Name: "fidelity", Pkg: "internal/workspace", Run: only([]string{"TestFidelity"}) + "/" + only([]string{"overlay"})},
-		{Name: "apply", Pkg: "internal/apply", Skip: only([]string{"TestKillAtEveryStep"})},
-		{Name: "tree", Pkg: "internal/tree", Skip: only([]string{"TestHistory", "TestEveryFlippedByteIsFound", "TestWideDirectory", "TestParallelWriters"})},
+		{Name: "workspace", Pkg: "internal/storage/workspace", Skip: only([]string{"TestFidelity", "TestCompose", "TestHistories"})},
+		{Name: "fidelity", Pkg: "internal/storage/workspace", Run: only([]string{"TestFidelity"}) + "/" + only([]string{"overlay"})},
+		{Name: "apply", Pkg: "internal/storage/apply", Skip: only([]string{"TestKillAtEveryStep"})},
+		{Name: "tree", Pkg: "internal/storage/tree", Skip: only([]string{"TestHistory", "TestEveryFlippedByteIsFound", "TestWideDirectory", "TestParallelWriters"})},
 	}
 }
 
@@ -193,7 +193,7 @@ func namedTestsExist(expected map[string][]string) error {
 	have, ok := expected["cell"]
 	for _, name := range cellTests() {
 		if ok && !slices.Contains(have, name) {
-			return fmt.Errorf("cellTests names %s, which is no test of internal/cell", name)
+			return fmt.Errorf("cellTests names %s, which is no test of internal/engine", name)
 		}
 	}
 	return nil

@@ -46,14 +46,14 @@ func lanes() []lane {
 	return []lane{
 		{target: "test"},
 		{"test-gvisor", []string{
-			"gvisor/*_test.go", "internal/driver/*_test.go", "cmd/forkcell/*_test.go", "internal/cli/testdata", "internal/full/*_test.go", "scripts/gvisor-user.sh",
+			"gvisor/*_test.go", "internal/sandbox/driver/*_test.go", "cmd/forkcell/*_test.go", "internal/front/cli/testdata", "internal/front/daemon/*_test.go", "scripts/gvisor-user.sh",
 		}},
-		{"test-agents", []string{"internal/agent", "internal/session", "internal/full/*_test.go", "scripts/agents.sh"}},
+		{"test-agents", []string{"internal/session/adapter", "internal/session", "internal/front/daemon/*_test.go", "scripts/agents.sh"}},
 		{"sdk", []string{
-			"sdk", "examples", "docs", "README.md", "scripts/sdk.sh", "scripts/examples.sh", "scripts/conformance", "cmd/forkcell/*_test.go", "internal/full/*_test.go", "internal/mcp",
+			"sdk", "examples", "docs", "README.md", "scripts/sdk.sh", "scripts/examples.sh", "scripts/conformance", "cmd/forkcell/*_test.go", "internal/front/daemon/*_test.go", "internal/front/mcp",
 		}},
 		{"fuzz-api", []string{"sdk/python/tools", "scripts/sdk.sh", "scripts/fuzz-api.sh", "scripts/fuzzapi"}},
-		{"test-browser", []string{"internal/full/*_test.go"}},
+		{"test-browser", []string{"internal/front/daemon/*_test.go"}},
 		{"lint", []string{"*.go", ".golangci.yml", "tools"}},
 	}
 }

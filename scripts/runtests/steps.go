@@ -28,13 +28,13 @@ const selfUser = "^TestAsOrdinaryUser$"
 // do several things at once.
 func racing() []named {
 	return []named{
-		{pkg: "internal/fsx"},
-		{pkg: "internal/store"},
-		{"internal/tree", []string{"TestParallelWriters"}},
-		{"internal/driver/native", []string{"TestContract"}},
-		{"internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
-		{"internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
-		{"internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
+		{pkg: "internal/storage/fsx"},
+		{pkg: "internal/storage/store"},
+		{"internal/storage/tree", []string{"TestParallelWriters"}},
+		{"internal/sandbox/driver/native", []string{"TestContract"}},
+		{"internal/storage/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
+		{"internal/engine", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
+		{"internal/engine/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
 	}
 }
 
@@ -67,7 +67,7 @@ func testStep(ctx context.Context, r *run) error {
 	}
 	soaked := make(chan error, 1)
 	go func() {
-		i := slices.IndexFunc(all, func(b binary) bool { return b.pkg == "internal/full" })
+		i := slices.IndexFunc(all, func(b binary) bool { return b.pkg == "internal/front/daemon" })
 		limit := r.opts.soak + 10*time.Minute
 		soaked <- caller().test(ctx, r, "soak", all[i], "-test.run=^TestSoak$", "-test.timeout="+limit.String(), "-soak="+r.opts.soak.String())
 	}()

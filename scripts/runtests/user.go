@@ -22,8 +22,8 @@ const account = "forkcell-test"
 // need the go command and its caches.
 func pure() []string {
 	return []string{
-		"receipt", "internal/quote", "internal/redact", "internal/patch", "internal/policy", "internal/highlight", "internal/sshkey",
-		"internal/repo", "scripts/runtests", "scripts/compat", "bench",
+		"receipt", "internal/text/quote", "internal/text/redact", "internal/storage/patch", "internal/policy", "internal/front/web/highlight", "internal/network/sshkey",
+		"internal/testkit/repo", "scripts/runtests", "scripts/compat", "bench",
 	}
 }
 
@@ -45,7 +45,7 @@ func asRoot() []named {
 			"TestLostFile",
 		}},
 		// The same of the database, and directories with very many entries.
-		{"internal/cell", []string{"TestEveryColumnIsEvidence", "TestWideDirectory"}},
+		{"internal/engine", []string{"TestEveryColumnIsEvidence", "TestWideDirectory"}},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Forge is a service that has pull requests.

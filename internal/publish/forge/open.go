@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 const (

@@ -1,4 +1,4 @@
-// The grammars of the names and ids in answers. Written by go test ./internal/answer -run TestTables -update.
+// The grammars of the names and ids in answers. Written by go test ./internal/api/answer -run TestTables -update.
 
 export const grammars = {
   id: /^(?:[a-z]{1,16}_[0-9a-z]{1,64})$/u,

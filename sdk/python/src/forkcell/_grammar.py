@@ -1,4 +1,4 @@
-"""The grammars of the names and ids in answers. Written by go test ./internal/answer -run TestTables -update.
+"""The grammars of the names and ids in answers. Written by go test ./internal/api/answer -run TestTables -update.
 """
 
 import re

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/forkcell/forkcell/receipt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/evidence/statements"
+	"github.com/forkcell/forkcell/internal/storage/apply"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/outgoing"
+	"github.com/forkcell/forkcell/internal/storage/secretfiles"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/storage/tree"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/text/quote"
+)
+
+// Apply writes the accepted changes to the source directory, or to another.
+func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
+	s, err := e.hold(ctx, req.Cell, "apply", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	return s.apply(ctx, req)
+}
+
+// application is the state of one apply while it is carried out.
+type application struct {
+	*session
+	req     api.ApplyRequest
+	to      string // the directory to write to
+	source  bool   // to is the cell's source directory
+	base    store.Checkpoint
+	theirs  store.Checkpoint
+	pick    *secretfiles.Selector
+	aside   *aside
+	gate    *outgoing.Gate
+	repos   *secretfiles.GitDirs
+	leaves  bool // some changes are no part of the work
+	target  *fsx.Dir
+	merge   merge
+	result  *api.ApplyResult
+	intent  applyIntent
+	changes []tree.Change
+	kept    map[string]bool // see keptNames
+	behind  map[string]bool // see leftBehind
+}
+
+// applyIntent is the record to write once the files of an apply are written.
+type applyIntent struct {
+	Target  string      `json:"target"`
+	Record  store.Apply `json:"record"`
+	Applied string      `json:"applied"`         // the cell's applied state afterwards; "" = unchanged
+	State   string      `json:"state,omitempty"` // that state in full, where no run made it
+	Undoes  string      `json:"undoes,omitempty"`
+	Made    *madeState  `json:"made,omitempty"` // that state's record, where it is new
+}
+
+func newMadeState(c store.Checkpoint) *madeState {
+	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
+}
+
+func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
+	a := &application{session: s, req: req}
+	if err := a.prepare(); err != nil {
+		return nil, err
+	}
+	if a.target == nil {
+		return a.result, nil
+	}
+	defer a.target.Close()
+	if err := a.plan(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.hazards(ctx); err != nil {
+		return nil, err
+	}
+	if req.DryRun || len(a.merge.ops) == 0 {
+		if req.DryRun {
+			return a.result, nil
+		}
+		return a.result, a.nothingToWrite()
+	}
+	return a.result, a.write(ctx)
+}
+
+// prepare finds the two states to compare and opens the directory.
+func (a *application) prepare() error {
+	var err error
+	if a.to, err = a.e.Caller.AbsPath(a.req.To); err != nil {
+		return err
+	}
+	a.source = a.req.To == ""
+	if a.source {
+		a.to = a.cell.Source
+		if a.cell.SourceKind == statements.SourceLost {
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
+		}
+		if a.cell.SourceKind != "dir" {
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s has no source directory", a.cell.Name)
+		}
+	}
+	if err := a.refuseOverlap("--to", a.to); err != nil {
+		return err
+	}
+	if a.pick, err = secretfiles.NewSelector(a.req.Only, a.req.Except); err != nil {
+		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
+	}
+	if a.gate, err = home.Gate(a.to, a.req.AllowControl); err != nil {
+		return err
+	}
+	if guest := a.e.Caller.Guest; guest != nil {
+		if err := a.gate.Bound(guest.AllowControl); err != nil {
+			return err
+		}
+	}
+	if err := a.states(); err != nil {
+		return err
+	}
+	a.result = &api.ApplyResult{
+		Cell: a.cell.Name, To: a.to, DryRun: a.req.DryRun, Checkpoint: a.theirs.ID,
+		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
+	}
+	if a.cell.Live != "" && a.source && a.cell.Live == a.cell.Source {
+		a.result.Already = append(a.result.Already, ".")
+		return nil
+	}
+	a.target, err = a.e.OpenHost(a.to)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return refused
+	}
+	if err != nil && a.source {
+		return a.e.sourceGone(a.cell, err, "`forkcell apply "+quote.Arg(a.cell.Name)+" --to DIR` names where it is now")
+	}
+	if err != nil {
+		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), quote.Cause(err))
+	}
+	return nil
+}
+
+func (a *application) refuseOverlap(flag, path string) error { return a.e.RefuseOverlap(flag, path) }
+
+// write carries the plan out: intent, files, database.
+func (a *application) write(ctx context.Context) error {
+	applied, err := a.appliedState(ctx)
+	if err != nil {
+		return err
+	}
+	id := store.NewID("apply")
+	a.result.ApplyID = id
+	a.intent = applyIntent{Target: a.to, Record: store.Apply{
+		ID: id, CellID: a.cell.ID, To: a.to, From: a.base.ID, Checkpoint: a.theirs.ID, Partial: applied.ID != a.theirs.ID,
+	}}
+	if a.source {
+		a.intent.Applied = applied.ID
+	}
+	if applied.ID != a.theirs.ID && applied.ID != a.base.ID {
+		a.intent.Made = newMadeState(applied)
+	}
+	if applied.ID != a.theirs.ID {
+		if a.intent.State, err = statements.StateDetail(applied); err != nil {
+			return err
+		}
+	}
+	theirs, err := a.e.Tree(a.theirs, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	links, err := theirs.Links()
+	if err != nil {
+		return err
+	}
+	report, err := a.execute(ctx, id, a.intent, apply.Plan{
+		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
+	}, a.e.Contents(a.cell, a.theirs, theirs), apply.Options{Keep: a.leftOut})
+	for _, k := range report.Kept {
+		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))
+	}
+	return err
+}
+
+// nothingToWrite records the accepted state as applied when the source already has
+// all changes.
+func (a *application) nothingToWrite() error {
+	if !a.source || a.theirs.ID == a.base.ID || a.selective() {
+		return nil
+	}
+	a.cell.Applied = a.theirs.ID
+	return a.e.Store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCell(a.cell); err != nil {
+			return err
+		}
+		return a.e.Evidence.Change(tx, a.cell, a.head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
+	})
+}

@@ -1,0 +1,405 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/evidence/statements"
+	"github.com/forkcell/forkcell/internal/storage/apply"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/gitread"
+	"github.com/forkcell/forkcell/internal/storage/outgoing"
+	"github.com/forkcell/forkcell/internal/storage/rights"
+	"github.com/forkcell/forkcell/internal/storage/secretfiles"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/storage/tree"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/text/quote"
+)
+
+// states finds the accepted state, the only one that an apply may write, and the
+// state to compare it with.
+func (a *application) states() error {
+	var waiting *undecided
+	err := a.e.Store.View(func(tx *store.Tx) (err error) {
+		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
+			return err
+		}
+		if a.aside, err = a.e.asideOf(tx, a.cell); err != nil {
+			return err
+		}
+		a.base, err = a.baseFor(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if waiting != nil && a.theirs.ID == a.base.ID {
+		return api.Refusef(api.CodePending, "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
+			"%s: only accepted changes are applied", waiting.describe(a.cell))
+	}
+	return nil
+}
+
+// baseFor returns the common ancestor of the directory and the accepted state. For
+// a directory other than the source it is the imported state.
+func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
+	if !a.source {
+		return a.e.FindCheckpoint(tx, a.cell, "base")
+	}
+	return a.shared(tx, a.theirs)
+}
+
+// shared returns the state of the source that a state of the cell builds on: the
+// last applied state, without the changes that a refresh took from the source after
+// this state was made. Those changes are the source's.
+func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+	base, err := tx.Checkpoint(s.cell.Applied)
+	if err == nil && base.Kind == kindSource {
+		base, err = knownSource(tx, base, state)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return base, api.Refusef(api.CodeStateLost, fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
+			"the state that was last applied from %s is lost, so the changes to write cannot be determined", s.cell.Name)
+	}
+	return base, err
+}
+
+// knownSource returns the newest of a state of the source and those before it that a
+// state builds on.
+func knownSource(tx *store.Tx, source, state store.Checkpoint) (store.Checkpoint, error) {
+	line, err := tx.Lineage(state.ID)
+	if err != nil {
+		return source, err
+	}
+	known := map[string]bool{}
+	for _, c := range line {
+		known[c.ID], known[c.Source] = true, true
+	}
+	for err == nil && source.Kind == kindSource && !known[source.ID] {
+		source, err = tx.Checkpoint(source.Parent)
+	}
+	return source, err
+}
+
+// kindSource is the kind of a state of the source that a refresh sealed.
+const kindSource = "source"
+
+// undecided is the oldest state in a lineage that a cell has not accepted.
+type undecided struct {
+	state store.Checkpoint
+	run   *store.Run // the run that made the state; nil if it was captured from a live cell
+}
+
+func (u *undecided) describe(c store.Cell) string {
+	if u.run == nil && u.state.Kind == statements.UnclaimedState {
+		return fmt.Sprintf("the statement of checkpoint %s is lost, and with it whether it was accepted", u.state.ID)
+	}
+	if u.run == nil {
+		return fmt.Sprintf("checkpoint %s was captured of a live cell and is not accepted", u.state.ID)
+	}
+	return fmt.Sprintf("run %s is %s", u.run.ID, home.DecisionIn(c, *u.run))
+}
+
+// newestAccepted returns the newest state of a lineage up to which the cell has
+// accepted everything, and the first undecided state after it.
+func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
+	line, err := tx.Lineage(from.ID)
+	if err != nil || len(line) == 0 {
+		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s is not in the history", from.ID))
+	}
+	newest := line[len(line)-1]
+	for _, c := range slices.Backward(line) {
+		waiting, err := home.Unaccepted(tx, cell, c)
+		if err == nil && waiting && c.ID == newest.ID {
+			// The ancestors are lost, too: nothing of the lineage is accepted.
+			newest, err = tx.Checkpoint(cell.Applied)
+		}
+		if err != nil || waiting {
+			return newest, &undecided{state: c}, err
+		}
+		if c.RunID != "" {
+			r, err := tx.Run(c.RunID)
+			if err != nil {
+				return newest, nil, err
+			}
+			if !home.AcceptedIn(cell, r, c) {
+				return newest, &undecided{c, &r}, nil
+			}
+		}
+		newest = c
+	}
+	return newest, nil, nil
+}
+
+// plan compares three sides: the last applied state, the accepted state of the
+// cell, and the present contents of the directory.
+func (a *application) plan(ctx context.Context) error {
+	mode, err := conflictMode(a.req.OnConflict)
+	if err != nil {
+		return err
+	}
+	base, theirs, err := a.e.Trees(a.base, a.theirs, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	same := func(path string, old, now tree.Entry) (bool, error) {
+		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
+	}
+	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
+		return home.LongPath(a.cell, err)
+	}
+	a.kept = keptNames(a.changes, a.pick)
+	ours := outgoing.ViewOf(a.target)
+	view := a.e.WorkspaceView(a.cell, a.theirs, theirs)
+	a.gate.Between(ours, outgoing.Over(view, ours))
+	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.cell, a.base, base))
+	if a.behind, err = a.leftBehind(); err != nil {
+		return err
+	}
+	a.setAside()
+	probe := func(path string) (*tree.Entry, error) {
+		like, _, err := base.Lookup(path)
+		if err != nil {
+			return nil, err
+		}
+		return apply.Probe(ctx, a.target, path, &like)
+	}
+	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
+		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
+		Meaning: indexes(a.repos, map[apply.Side]gitread.Files{
+			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
+			apply.OurSide: secretfiles.InDir(a.target),
+		}),
+		Open: openSides(map[apply.Side]sideOpener{
+			apply.BaseSide: a.e.filesOf(a.cell, a.base), apply.TheirSide: a.e.filesOf(a.cell, a.theirs), apply.OurSide: filesIn(a.target),
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	if news := unforeseen(a.req.Conflicts, a.merge.chosen); len(news) > 0 {
+		return conflictError(a.to, news)
+	}
+	if err := a.convertEntries(); err != nil {
+		return err
+	}
+	a.describe()
+	return nil
+}
+
+// selects reports whether an apply takes a path: the user selected it, and it is not
+// set aside.
+func (a *application) selects(p string, dir bool) bool {
+	return !a.kept[p] && !a.behind[p] && a.aside.except(a.pick, a.gate.Allows)(p, dir)
+}
+
+// leftBehind returns the paths that stay in the cell. The directory counts as up to date
+// without them.
+func (a *application) leftBehind() (map[string]bool, error) {
+	behind := map[string]bool{}
+	a.result.LeftBehind = nil
+	for _, ch := range a.changes {
+		stays, err := a.gate.StaysBehind(home.Outgoing(ch.Path, ch.Old, ch.New))
+		if err != nil {
+			return nil, err
+		}
+		if stays {
+			behind[ch.Path] = true
+			if a.pick.Match(ch.Path, home.IsDirChange(ch)) {
+				a.result.LeftBehind = append(a.result.LeftBehind, home.LeftBehind(ch.Path))
+			}
+		}
+	}
+	return behind, nil
+}
+
+// selective reports whether the apply may leave changes out.
+func (a *application) selective() bool {
+	return len(a.req.Only)+len(a.req.Except) > 0 || a.leaves
+}
+
+// setAside names the changes that are set aside.
+func (a *application) setAside() {
+	for _, ch := range a.changes {
+		dir := home.IsDirChange(ch)
+		aside, state := a.aside.has(ch.Path, dir)
+		if state || aside && !a.gate.Allows(ch.Path, dir) {
+			a.leaves = true
+		}
+		if aside && a.pick.Match(ch.Path, dir) && !a.gate.Allows(ch.Path, dir) {
+			what, _ := secretfiles.ControlFile(ch.Path, dir)
+			a.result.SetAside = append(a.result.SetAside, home.PathNote(ch.Path, cmp.Or(what, "masked in the session")))
+		}
+	}
+}
+
+// sideOpener opens a file of one side of a comparison.
+type sideOpener func(path string, e tree.Entry) (*os.File, error)
+
+func openSides(sides map[apply.Side]sideOpener) func(apply.Side, string, tree.Entry) (*os.File, error) {
+	return func(side apply.Side, path string, e tree.Entry) (*os.File, error) { return sides[side](path, e) }
+}
+
+// filesOf opens the files of a state.
+func (e *Engine) filesOf(c store.Cell, at store.Checkpoint) sideOpener {
+	return func(path string, entry tree.Entry) (*os.File, error) {
+		f, err := e.Workspace.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, path, entry)
+		if err != nil {
+			return nil, home.LayerError(at, err)
+		}
+		return f, nil
+	}
+}
+
+// filesIn opens the files of a directory.
+func filesIn(d *fsx.Dir) sideOpener {
+	return func(path string, _ tree.Entry) (*os.File, error) { return d.OpenFile(path) }
+}
+
+// namesOf lists directories of a target. A missing directory is empty.
+func namesOf(target *fsx.Dir) func(path string) ([]string, error) {
+	return func(path string) ([]string, error) {
+		d, err := target.OpenDir(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		return d.Names()
+	}
+}
+
+// merge is the result of a three-way comparison without conflicts.
+type merge struct {
+	ops     []apply.Op
+	already []string
+	chosen  []apply.Choice
+}
+
+func threeWay(ctx context.Context, where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
+	ops, already, conflicts, chosen, err := apply.ThreeWay(ctx, base, theirs, ours, opt)
+	if err != nil {
+		return merge{}, api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(where))
+	}
+	if len(conflicts) > 0 {
+		return merge{}, conflictError(where, conflicts)
+	}
+	return merge{ops, already, chosen}, nil
+}
+
+func conflictMode(word string) (apply.OnConflict, error) {
+	switch word {
+	case "", "fail":
+		return apply.Fail, nil
+	case "ours":
+		return apply.Ours, nil
+	case "theirs":
+		return apply.Theirs, nil
+	}
+	return apply.Fail, api.Usagef("one of fail, ours, theirs", "unknown --on-conflict %s", quote.Arg(word))
+}
+
+func conflictError(where string, conflicts []apply.Conflict) error {
+	hint := "settle them there, or give --on-conflict ours|theirs, or leave them out with --except"
+	if !slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !fsx.Within(c.Path, ".git") }) {
+		hint = "both sides have used git: --except .git applies the files alone, publish makes a branch of the work"
+	}
+	return namedConflicts(conflicts,
+		fmt.Sprintf("%s in %s, nothing was written", api.Counted(len(conflicts), "conflict"), quote.Path(where)),
+		hint,
+		"leave out with --except what cannot be written, or give --on-conflict ours")
+}
+
+// namedConflicts returns a refusal that names each conflict. unforcible is the hint
+// for conflicts that cannot be decided in favour of the other side.
+func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string) error {
+	e := &api.Error{Kind: api.Refused, Code: api.CodeConflict, Message: message, Hint: hint}
+	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
+		e.Hint = unforcible
+	}
+	list := make([]api.Obstacle, len(conflicts))
+	for i, c := range conflicts {
+		list[i] = api.Obstacle{Path: c.Path, Reason: c.Reason}
+	}
+	return home.RefuseObstacles(e, list)
+}
+
+// unforeseen returns the conflicts that were decided although the caller does not know
+// of them. If known is nil, the caller knows of all.
+func unforeseen(known []string, chosen []apply.Choice) (list []apply.Conflict) {
+	if known == nil {
+		return nil
+	}
+	is := map[string]bool{}
+	for _, p := range known {
+		is[p] = true
+	}
+	for _, c := range chosen {
+		if !is[c.Path] {
+			list = append(list, apply.Conflict{Path: c.Path, Reason: c.Reason, Forcible: true})
+		}
+	}
+	return list
+}
+
+// leftOut reports whether the secret rules leave a path out. Such a path of the
+// source is never touched. It counts if it was left out at import, or if a rule
+// matches it and it exists now.
+func (a *application) leftOut(path string, isDir bool) bool {
+	for _, l := range a.cell.LeftOut {
+		if fsx.Within(path, string(l.Path)) {
+			return true
+		}
+	}
+	for _, k := range a.cell.Kept {
+		if k == path {
+			return false
+		}
+	}
+	if _, v := a.at.Rules.With(nil).Reading(a.target.OpenFile).Decide(path, isDir); v != secretfiles.Leave {
+		return false
+	}
+	_, err := a.target.Lstat(path)
+	return err == nil
+}
+
+// describe adds the planned changes to the result.
+func (a *application) describe() {
+	planned := map[string]bool{}
+	for _, op := range a.merge.ops {
+		planned[op.Path] = true
+	}
+	for _, ch := range a.changes {
+		if planned[ch.Path] {
+			a.result.Written = append(a.result.Written, home.NewChangeJSON(ch))
+		}
+	}
+	a.result.Already = append(a.result.Already, a.merge.already...)
+	for _, c := range a.merge.chosen {
+		a.result.Chosen = append(a.result.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
+	}
+}
+
+// madeState is the record of a state that is sealed but not yet in the database.
+type madeState struct {
+	ID     string           `json:"id"`
+	CellID string           `json:"cell_id"`
+	Parent string           `json:"parent"`
+	Layer  string           `json:"layer"`
+	Doc    store.Checkpoint `json:"doc"`
+}
+
+func (m *madeState) checkpoint() store.Checkpoint {
+	c := m.Doc
+	c.ID, c.CellID, c.Parent, c.Layer = m.ID, m.CellID, m.Parent, m.Layer
+	return c
+}

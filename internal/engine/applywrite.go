@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/forkcell/forkcell/receipt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/evidence/statements"
+	"github.com/forkcell/forkcell/internal/storage/apply"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/storage/tree"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/testkit/failpoint"
+	"github.com/forkcell/forkcell/internal/text/quote"
+)
+
+// appliedState returns the state that the source has after the apply. With a
+// selection it is a new state: the last applied one with the selected changes.
+func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error) {
+	if !a.source || !a.selective() {
+		return a.theirs, nil
+	}
+	edits, err := a.selected(ctx, a.base, a.theirs, a.selects, apply.Ours)
+	if err != nil {
+		return a.theirs, err
+	}
+	return a.derive(ctx, a.base, "applied", edits)
+}
+
+// derive seals a state made from another by edits. If the edits change nothing it
+// returns the other state. The caller records the new state together with the
+// statement about it.
+func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
+	sealed, err := s.e.Workspace.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
+	if err != nil || sealed.Unchanged {
+		return from, err
+	}
+	return s.e.NewCheckpoint(s.cell, from.ID, kind, "", sealed), nil
+}
+
+// recordSource records the state of the source, which was made from base, and moves the
+// cell to the state that has it.
+func (s *session) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
+	s.cell.Applied = applied.ID
+	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		for _, c := range []store.Checkpoint{applied, next} {
+			if c.ID == base.ID || c.ID == s.head.ID {
+				continue
+			}
+			if err := tx.PutCheckpoint(c); err != nil {
+				return err
+			}
+		}
+		moved := s.cell
+		moved.Head = next.ID
+		state, err := statements.StateDetail(applied)
+		if err != nil {
+			return err
+		}
+		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
+	})
+}
+
+// execute writes files under an intent and then records what was done.
+func (s *session) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
+	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
+	if err != nil {
+		return apply.Report{}, err
+	}
+	journal, err := s.applyJournal(id, true)
+	if err != nil {
+		return apply.Report{}, errors.Join(err, s.dropIntent(id))
+	}
+	defer journal.Close()
+	report, err := apply.Execute(ctx, p, src, journal, opt)
+	failpoint.Hit("apply.executed")
+	if errors.Is(err, apply.ErrUnfinished) {
+		// The intent stays: the next command takes it back, or finishes it.
+		return report, unfinished(in.Target, report.Committed, err)
+	}
+	if err != nil {
+		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
+			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.dropIntent(id))
+		}
+		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
+	}
+	return report, s.commitApply(id, in)
+}
+
+func unfinished(target string, committed bool, err error) error {
+	e := &api.Error{Kind: api.Failed, Code: api.CodeUnfinished, Err: err}
+	if committed {
+		e.Message = fmt.Sprintf("write to %s; the files are written, but the cleanup failed: %v", quote.Path(target), err)
+		e.Hint = "fix the cause; then any command on the cell finishes it"
+		return e
+	}
+	e.Message = fmt.Sprintf("write to %s; it may be half written, which could not be taken back: %v", quote.Path(target), err)
+	e.Hint = "fix the cause; then any command on the cell takes it back. Change nothing there before"
+	return e
+}
+
+func (s *session) dropIntent(id string) error {
+	return s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
+}
+
+// commitApply records an apply whose files are written.
+func (s *session) commitApply(id string, in applyIntent) error {
+	op := receipt.OpApply
+	return s.e.Store.Update(func(tx *store.Tx) error {
+		rec := in.Record
+		rec.ID, rec.CellID = id, s.cell.ID
+		if in.Undoes != "" {
+			op = receipt.OpUndo
+			rec.ID, rec.Undone = in.Undoes, true
+		}
+		if err := tx.PutApply(rec); err != nil {
+			return err
+		}
+		if in.Made != nil {
+			if err := tx.PutCheckpoint(in.Made.checkpoint()); err != nil {
+				return err
+			}
+		}
+		if in.Applied != "" {
+			s.cell.Applied = in.Applied
+		}
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		doc, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		if err := tx.DropIntent(id); err != nil {
+			return err
+		}
+		return s.e.Evidence.Change(tx, s.cell, s.head, op, map[string]string{
+			"apply": string(doc), "apply_id": rec.ID, "to": quote.UTF8(in.Target), "applied": in.Applied, "state": in.State,
+		})
+	})
+}
+
+func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
+	if create {
+		if err := s.e.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return s.e.Store.Dir().OpenDir("applies/" + id)
+}
+
+// settleApply ends an apply that its process did not finish: it takes the apply
+// back, or records it.
+func (s *session) settleApply(ctx context.Context, in store.Intent) error {
+	var doc applyIntent
+	if err := json.Unmarshal(in.Doc, &doc); err != nil {
+		return err
+	}
+	journal, err := s.applyJournal(in.ID, false)
+	if errors.Is(err, os.ErrNotExist) {
+		return s.dropIntent(in.ID)
+	}
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	back, err := apply.Recover(ctx, doc.Target, journal)
+	if errors.Is(err, apply.ErrTarget) {
+		if s.abandon {
+			return s.dropIntent(in.ID)
+		}
+		return s.missingDirError(doc.Target, err)
+	}
+	if err != nil {
+		return fmt.Errorf("recover the apply to %s: %w", quote.Path(doc.Target), err)
+	}
+	if back {
+		return s.dropIntent(in.ID)
+	}
+	return s.commitApply(in.ID, doc)
+}
+
+// opJSON describes an operation without comparing trees.
+func opJSON(op apply.Op) api.ChangeJSON {
+	ch := tree.Change{Path: op.Path, Old: op.Old, New: op.New, Kind: tree.Modified}
+	switch {
+	case op.Old == nil:
+		ch.Kind = tree.Added
+	case op.New == nil:
+		ch.Kind = tree.Deleted
+	case op.Old.Kind != op.New.Kind:
+		ch.Kind = tree.TypeChanged
+	}
+	return home.NewChangeJSON(ch)
+}

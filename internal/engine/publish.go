@@ -1,0 +1,388 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/receipt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence/statements"
+	"github.com/forkcell/forkcell/internal/publish"
+	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/secretfiles"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/testkit/failpoint"
+	"github.com/forkcell/forkcell/internal/text/quote"
+)
+
+// maxTrailers bounds the receipts that a commit names.
+const maxTrailers = 20
+
+// publication is the state of one publish while it is carried out.
+type publication struct {
+	*session
+	req      api.PublishRequest
+	id       string
+	to       string // the directory of the repository
+	settings publish.Settings
+	accepted store.Checkpoint
+	began    []began // the states that the work began with
+	runs     []api.PublishedReceipt
+	result   *api.PublishResult
+	remote   publish.Remote
+	pull     *pull // nil if none is made
+	// received is the work of a daemon's cell, for which this one is the mirror; else nil.
+	received *ReceivedWork
+}
+
+// Publish puts the accepted changes of a cell on a new branch of the repository in
+// the source directory, or in the one that the request names.
+func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.PublishResult, err error) {
+	s, err := e.hold(ctx, req.Cell, "publish", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	return s.publish(ctx, &publication{session: s, req: req, id: store.NewID("publish")})
+}
+
+func (s *session) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
+	e, req := s.e, p.req
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	repo, err := p.openRepository()
+	if err != nil {
+		return nil, err
+	}
+	defer repo.Close()
+	scratch, remove, err := e.scratch(p.id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	work, err := p.work(ctx, repo, scratch)
+	if err != nil {
+		return nil, p.unpushed(err)
+	}
+	defer func() { err = errors.Join(err, work.Close()) }()
+	p.describe(work)
+	if req.Push {
+		if p.remote, err = work.Remote(ctx); err != nil {
+			return nil, err
+		}
+		p.result.PushedTo = quote.UTF8(p.remote.Show)
+	}
+	if req.PR {
+		if err := p.preparePull(ctx, work.Base); err != nil {
+			return nil, err
+		}
+		defer p.pull.token.Drop()
+	}
+	if req.DryRun {
+		return p.result, nil
+	}
+	return p.result, p.carryOut(ctx, work)
+}
+
+// openRepository opens the directory of the repository.
+func (p *publication) openRepository() (*fsx.Dir, error) {
+	if p.req.To != "" {
+		if err := p.e.RefuseOverlap("--to", p.to); err != nil {
+			return nil, err
+		}
+	}
+	repo, err := p.e.OpenHost(p.to)
+	_, known := errors.AsType[*api.Error](err)
+	switch {
+	case err == nil || known:
+		return repo, err
+	case p.req.To != "":
+		return nil, api.Usagef("give the directory of a repository with --to", "%s: %v", quote.Path(p.to), quote.Cause(err))
+	}
+	return nil, p.e.sourceGone(p.cell, err, "`forkcell publish "+quote.Arg(p.cell.Name)+" --to DIR` names where it is now")
+}
+
+// sourceGone is the error about a source directory that cannot be opened.
+func (e *Engine) sourceGone(c store.Cell, err error, hint string) error {
+	return api.Refusef(api.CodeNoSource, "move it back, or "+hint, "source %s: %v", quote.Path(c.Source), quote.Cause(err))
+}
+
+// scratch makes a directory for one publication, which a later gc removes if this
+// process dies.
+func (e *Engine) scratch(id string) (path string, remove func() error, err error) {
+	home, err := fsx.OpenRoot(e.Path)
+	if err != nil {
+		return "", nil, err
+	}
+	name := "pending/" + id
+	if err := home.MkdirAll(name, 0o700); err != nil {
+		return "", nil, errors.Join(err, home.Close())
+	}
+	return e.Path + "/" + name, func() error { return errors.Join(home.RemoveAll(name), home.Close()) }, nil
+}
+
+// prepare reads the operator's settings, and finds the accepted state.
+func (p *publication) prepare() error {
+	if err := p.findRepository(); err != nil {
+		return err
+	}
+	if err := p.readSettings(); err != nil {
+		return err
+	}
+	var waiting *undecided
+	err := p.e.Store.View(func(tx *store.Tx) (err error) {
+		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
+			return err
+		}
+		if p.received != nil {
+			return p.findReceivedBegan(tx)
+		}
+		return p.findBegan(tx)
+	})
+	if err != nil {
+		return err
+	}
+	if p.received != nil {
+		p.runs = p.received.Receipts
+		return nil
+	}
+	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
+		return api.Refusef(api.CodePending, "`forkcell accept "+p.cell.Name+"` accepts it", "%s: only accepted changes are published", waiting.describe(p.cell))
+	}
+	p.runs, err = p.e.receiptsIn(p.cell, p.accepted)
+	return err
+}
+
+// findRepository finds the directory of the repository.
+func (p *publication) findRepository() error {
+	const hint = "`--to DIR` names a directory with a repository"
+	switch {
+	case p.req.To != "":
+		to, err := p.e.Caller.AbsPath(string(p.req.To))
+		p.to = filepath.Clean(to)
+		return err
+	case p.cell.SourceKind == statements.SourceLost:
+		return api.Refusef(api.CodeNoSource, hint, "the record of the source of cell %s is lost", p.cell.Name)
+	case p.cell.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, hint, "cell %s has no source directory", p.cell.Name)
+	}
+	p.to = p.cell.Source
+	return nil
+}
+
+// readSettings reads the operator's file of settings, if there is one. It must be the
+// operator's own.
+func (p *publication) readSettings() error {
+	if p.req.Settings == "" {
+		return nil
+	}
+	text, err := fsx.ReadOwn(p.req.Settings, 0o022, publish.MaxSettings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return api.Refusef(api.CodeGate, "it must be yours alone", "%s: %v", quote.Path(p.req.Settings), err)
+	}
+	if p.settings, err = publish.ParseSettings(text); err != nil {
+		return api.Usagef("`forkcell help publish-settings` lists them", "%s: %s", quote.Path(p.req.Settings), quote.Line(err.Error()))
+	}
+	return nil
+}
+
+// work makes the commit in the scratch directory.
+func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (*publish.Work, error) {
+	changes, err := p.changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := secretfiles.New(secretfiles.Options{})
+	if err != nil {
+		return nil, err
+	}
+	history, err := p.history()
+	if err != nil {
+		return nil, err
+	}
+	return publish.Prepare(ctx, publish.Options{
+		History: history,
+		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Closed: p.e.Caller.Closed, Home: p.e.Caller.Home, Settings: p.settings,
+		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
+		HasToken: p.req.HasToken,
+		Secret: func(path string) (string, bool) {
+			if rule, is := defaults.Match(path, false); is {
+				return rule, true
+			}
+			return p.at.Rules.Match(path, false)
+		},
+	})
+}
+
+func (p *publication) title() string {
+	if p.req.Title == "" {
+		return "Changes of cell " + p.shownCell()
+	}
+	return p.req.Title
+}
+
+// shownCell and shownState name the cell and its state for people and for the log: a
+// daemon's, if the work is its.
+func (p *publication) shownCell() string {
+	if p.received != nil {
+		return p.received.Cell
+	}
+	return p.cell.Name
+}
+
+func (p *publication) shownState() string {
+	if p.received != nil {
+		return p.received.Checkpoint
+	}
+	return p.accepted.ID
+}
+
+// trailers name the evidence of the work in the commit.
+func (p *publication) trailers() []publish.Trailer {
+	out := []publish.Trailer{{Key: "Forkcell-State", Value: p.shownState() + " " + p.accepted.Root()}}
+	for _, r := range p.runs[:min(len(p.runs), maxTrailers)] {
+		out = append(out, publish.Trailer{Key: "Forkcell-Receipt", Value: r.ReceiptID})
+		if r.DecisionID != "" {
+			out = append(out, publish.Trailer{Key: "Forkcell-Decision", Value: r.DecisionID})
+		}
+	}
+	return out
+}
+
+func (p *publication) describe(w *publish.Work) {
+	p.result = &api.PublishResult{
+		Cell: p.shownCell(), PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.to), Branch: p.req.Branch, Base: w.Base,
+		BaseCommit: w.BaseCommit, Commit: w.Commit, Commits: w.Commits, Signed: w.Signed, Checkpoint: p.shownState(), Root: p.accepted.Root(),
+		Receipts: append([]api.PublishedReceipt{}, p.runs...), Changes: []api.PublishedChange{}, Ignored: []string{},
+		Files: w.Size.Files, Lines: w.Size.Lines, Bytes: w.Size.Bytes, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
+		Limits: api.PublishLimits{
+			Files: w.Rules.Files, Lines: w.Rules.Lines, Bytes: int64(w.Rules.Bytes), Areas: w.Rules.Areas, Binaries: w.Rules.Binaries,
+		},
+		WithoutEffect: append([]string{}, w.Rules.WithoutEffect...),
+	}
+	for _, c := range w.Paths {
+		out := api.PublishedChange{Path: quote.UTF8(c.Path), Change: c.Change}
+		if !utf8.ValidString(c.Path) {
+			out.PathBase64 = base64.StdEncoding.EncodeToString([]byte(c.Path))
+		}
+		p.result.Changes = append(p.result.Changes, out)
+	}
+	for _, path := range w.Ignored {
+		p.result.Ignored = append(p.result.Ignored, quote.UTF8(path))
+	}
+}
+
+// publishIntent is the record of a publication while it is carried out. A push comes
+// before the branch: a branch that exists was pushed.
+type publishIntent struct {
+	Repository string            `json:"repository"`
+	Branch     string            `json:"branch"`
+	Commit     string            `json:"commit"`
+	Details    map[string]string `json:"details"`
+}
+
+// carryOut pushes, makes the branch and records it. A failed push leaves the repository
+// as it was. After a push all the rest is tried, whatever of it fails.
+func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
+	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
+	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
+		return err
+	}
+	failpoint.Hit("publish.intent")
+	if p.req.Push {
+		if err := w.Push(ctx, p.remote); err != nil {
+			return errors.Join(err, p.dropIntent(p.id))
+		}
+	}
+	added := w.AddBranch(ctx)
+	switch {
+	case added == nil:
+		failpoint.Hit("publish.branch")
+	case !p.req.Push:
+		return errors.Join(added, p.dropIntent(p.id))
+	default:
+		in.Details[detailPublishState] = publishedPushOnly
+		added = p.notAdded(added)
+	}
+	recorded := p.record(ctx, in)
+	if p.pull == nil {
+		return p.halfDone(nil, added, recorded)
+	}
+	made := p.openPull(ctx)
+	if made == nil {
+		recorded = p.recordPull(ctx, in.Details) // it has all that the first one has
+	}
+	return p.halfDone(made, added, recorded)
+}
+
+// The details of a statement about a publication, and the values of its state.
+const (
+	detailPublishState = "state_of_publication"
+	publishedPushOnly  = "pushed, without the branch in the repository"
+	publishedUnknown   = "interrupted: the branch may have been pushed"
+)
+
+func (p *publication) details(w *publish.Work) map[string]string {
+	receipts := make([]string, 0, len(p.runs))
+	for _, r := range p.runs {
+		receipts = append(receipts, r.ReceiptID)
+	}
+	text, _ := json.Marshal(receipts) // strings can always be encoded
+	d := map[string]string{
+		"publish_id": p.id, "repository": quote.UTF8(p.to), "branch": quote.UTF8(p.req.Branch), "base": quote.UTF8(w.Base),
+		"base_commit": w.BaseCommit, "commit": w.Commit, "tree": w.Tree, "signed": w.Signed,
+		"published": p.shownState(), "published_root": p.accepted.Root(), "receipts": string(text),
+	}
+	if p.req.Push {
+		d["pushed_to"] = quote.UTF8(p.remote.Show)
+	}
+	return d
+}
+
+// record states what was published, here and in the log of the daemon whose work it is.
+func (p *publication) record(ctx context.Context, in publishIntent) error {
+	if err := p.recordPublish(p.id, in); err != nil {
+		return err
+	}
+	return p.report(ctx, in.Details)
+}
+
+// recordPublish states what was published, and ends the intent.
+func (s *session) recordPublish(id string, in publishIntent) error {
+	return s.e.Store.Update(func(tx *store.Tx) error {
+		if err := tx.DropIntent(id); err != nil {
+			return err
+		}
+		return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpPublish, in.Details)
+	})
+}
+
+// settlePublish records the publication of a process that died, as far as it got.
+func (s *session) settlePublish(in store.Intent) error {
+	var doc publishIntent
+	if err := json.Unmarshal(in.Doc, &doc); err != nil {
+		return err
+	}
+	found, err := publish.BranchCommit(doc.Repository, doc.Branch)
+	if err != nil {
+		s.e.Logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
+	}
+	switch {
+	case found == doc.Commit:
+	case doc.Details["pushed_to"] != "":
+		doc.Details[detailPublishState] = publishedUnknown
+	default:
+		return s.dropIntent(in.ID) // the repository is as it was
+	}
+	return s.recordPublish(in.ID, doc)
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// PublishReceived makes an archive the state of a mirror, if it has the root that is named,
+// and publishes it from the repository of this machine. open is called if the mirror does
+// not have it yet.
+func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error) {
+	s, err := e.hold(ctx, req.Cell, "publish", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.receive(e.WithProgress(ctx), work.ReceiveRequest, open); err != nil {
+		return nil, err
+	}
+	return s.publish(ctx, &publication{session: s, req: req, id: store.NewID("publish"), received: &work})
+}
+
+// maxReported bounds a text of a publication that a caller reports.
+const maxReported = 4096
+
+// isCommit reports whether a text has the form of a commit's id.
+func isCommit(s string) bool { return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// publishedThere is the state of a publication that this host did not see.
+const publishedThere = "reported by the caller"
+
+// RecordPublication states what a caller says that it published on its own machine, of
+// work that the cell has accepted. It does not hold the cell: the branch is there already,
+// so the statement must not fail because the cell is live or busy.
+func (e *Engine) RecordPublication(_ context.Context, name string, b api.PublicationBody) error {
+	if err := checkPublication(b); err != nil {
+		return err
+	}
+	found, err := e.FindCell(name)
+	if err != nil {
+		return err
+	}
+	lock, err := e.Store.LockHome(false)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	e.Evidence.ForgetKey()
+	return e.Store.Update(func(tx *store.Tx) error {
+		c, err := tx.CellByID(found.ID)
+		if err == nil && c.Name != name {
+			err = api.Missing("cell", name, "it was renamed or removed meanwhile")
+		}
+		if err == nil {
+			err = unchanged(tx, c, e.Caller.Expect)
+		}
+		if err != nil {
+			return err
+		}
+		return e.recordReported(tx, c, b)
+	})
+}
+
+func checkPublication(b api.PublicationBody) error {
+	for _, text := range []string{b.Repository, b.Branch, b.Base, b.Signed, b.PushedTo, b.PullRequest, b.State} {
+		if len(text) > maxReported {
+			return api.Usagef("", "a text of a publication has at most %d bytes", maxReported)
+		}
+	}
+	if !api.IsID(b.PublishID) || !isCommit(b.Commit) || !isCommit(b.BaseCommit) || b.Branch == "" {
+		return api.Usagef("", "a publication has an id, a branch, and commits as 40 hexadecimal digits")
+	}
+	return nil
+}
+
+// recordReported states a publication of a state that a cell has accepted.
+func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationBody) error {
+	head, err := tx.Checkpoint(c.Head)
+	if err != nil {
+		return err
+	}
+	newest, _, err := newestAccepted(tx, c, head)
+	if err != nil {
+		return err
+	}
+	line, err := tx.Lineage(newest.ID)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(line, func(s store.Checkpoint) bool { return s.ID == b.Checkpoint })
+	if i < 0 {
+		return api.Refusef(api.CodePending, "", "cell %s has not accepted the state %s: only accepted changes are published", c.Name, quote.Arg(b.Checkpoint))
+	}
+	runs, err := keptRuns(tx, c, line[i])
+	if err != nil {
+		return err
+	}
+	return e.Evidence.Change(tx, c, head, receipt.OpPublish, reported(b, line[i], runs))
+}
+
+// reported returns the details of a statement about a publication that a caller reports.
+// State and receipts are those of this home.
+func reported(b api.PublicationBody, at store.Checkpoint, runs []api.PublishedReceipt) map[string]string {
+	receipts := make([]string, 0, len(runs))
+	for _, r := range runs {
+		receipts = append(receipts, r.ReceiptID)
+	}
+	text, _ := json.Marshal(receipts) // strings can always be encoded
+	d := map[string]string{
+		"publish_id": b.PublishID, "repository": b.Repository, "branch": b.Branch, "base": b.Base, "base_commit": b.BaseCommit, "commit": b.Commit,
+		"signed": b.Signed, "published": at.ID, "published_root": at.Root(), "receipts": string(text), detailPublishState: publishedThere,
+	}
+	if b.State != "" {
+		d[detailPublishState] += ": " + b.State
+	}
+	for key, value := range map[string]string{"pushed_to": b.PushedTo, "pull_request": b.PullRequest} {
+		if value != "" {
+			d[key] = value
+		}
+	}
+	return d
+}

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/storage/apply"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/text/quote"
+)
+
+// moveHead makes to the cell's state, in this order: intent, live directory (for
+// backends that have one), database. commit runs in the transaction that moves the
+// head.
+func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+	if s.cell.Paused != nil && to.ID != s.cell.Head {
+		return s.refusePaused("")
+	}
+	from := s.head
+	live := s.cell.Live != "" && from.Layer != to.Layer
+	op, sw := store.NewID("op"), switchIntent{From: from.Layer, To: to.Layer}
+	// Settle only the switch. The run that is being concluded counts as unfinished,
+	// too.
+	undo := func(err error) error {
+		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
+	}
+	if live {
+		if err := s.e.Workspace.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
+			return home.LongPath(s.cell, s.liveError(err))
+		}
+		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
+		if err != nil {
+			return err
+		}
+		if err := s.e.Workspace.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
+			return undo(s.liveError(err))
+		}
+	}
+	err := s.e.Store.Update(func(tx *store.Tx) error {
+		if live {
+			if err := tx.DropIntent(op); err != nil {
+				return err
+			}
+		}
+		if err := commit(tx); err != nil {
+			return err
+		}
+		s.cell.Head = to.ID
+		return tx.PutCell(s.cell)
+	})
+	if err != nil {
+		s.cell.Head = from.ID
+		if live {
+			err = undo(err)
+		}
+		return err
+	}
+	s.head = to
+	if live {
+		return s.e.Workspace.ForgetSwitch(op)
+	}
+	return nil
+}
+
+// switchIntent records the two states between which a live directory is being
+// rewritten.
+type switchIntent struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Back reports whether the switch undoes another one that was not recorded.
+	Back bool `json:"back,omitempty"`
+}
+
+func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
+	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.at, op)
+	if errors.Is(err, apply.ErrTarget) {
+		if s.abandon {
+			return s.endSwitch(op)
+		}
+		return s.missingDirError(s.cell.Live, err)
+	}
+	if err != nil {
+		return err
+	}
+	if completed != sw.Back {
+		back := switchIntent{From: sw.To, To: sw.From, Back: true}
+		if sw.Back {
+			back = sw
+		}
+		return s.switchBack(ctx, op, back)
+	}
+	return s.endSwitch(op)
+}
+
+// missingDirError refuses to continue without a directory in which an operation was
+// interrupted: if its volume is only not mounted, the operation can be finished
+// later.
+func (s *session) missingDirError(dir string, err error) error {
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeWaits, Err: err,
+		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
+		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.cell.LastName),
+	}
+}
+
+// switchBack replaces one intent by another and carries it out. If others have
+// changed the same files since, all files stay as they are, and the next check of
+// the directory seals them.
+func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
+	op := store.NewID("op")
+	err := s.e.Store.Update(func(tx *store.Tx) error {
+		if err := tx.DropIntent(old); err != nil {
+			return err
+		}
+		return tx.PutIntent(op, s.cell.ID, intentSwitch, sw)
+	})
+	if err != nil {
+		return err
+	}
+	err = s.e.Workspace.Switch(ctx, s.at, sw.From, sw.To, op)
+	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
+		return s.endSwitch(op)
+	}
+	if err != nil {
+		return s.liveError(err)
+	}
+	return s.endSwitch(op)
+}
+
+// endSwitch removes the intent of a switch that the database has recorded.
+func (s *session) endSwitch(op string) error {
+	if err := s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
+		return err
+	}
+	return s.e.Workspace.ForgetSwitch(op)
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/evidence/statements"
+	"github.com/forkcell/forkcell/internal/storage/store"
+	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// newestUndecided returns the run that accept and reject mean when none is named:
+// the newest undecided one whose work the head contains. Runs that changed nothing
+// count only where no other is undecided, and failed ones last.
+func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
+	runs, err := home.UndecidedRuns(tx, c, c.Head)
+	if err != nil {
+		return store.Run{}, err
+	}
+	rank := func(r store.Run) int {
+		switch {
+		case r.Before != r.After:
+			return 0
+		case !r.Failed():
+			return 1
+		}
+		return 2
+	}
+	if len(runs) == 0 {
+		return store.Run{}, store.ErrNotFound
+	}
+	return slices.MinFunc(runs, func(a, b store.Run) int { return rank(a) - rank(b) }), nil
+}
+
+// runToAccept finds the run to accept: the one named, else the newest undecided
+// one, else the newest that was accepted already.
+func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
+	if ref != "" {
+		return s.e.FindRun(tx, s.cell, ref)
+	}
+	r, err := newestUndecided(tx, s.cell)
+	if !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	runs, err := home.Contained(tx, s.cell, s.head.ID)
+	if err != nil {
+		return r, err
+	}
+	for _, r := range runs {
+		if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
+			return r, nil
+		}
+	}
+	if _, err := s.e.FindRun(tx, s.cell, ""); err != nil {
+		return r, err // the cell has no run
+	}
+	return r, api.Refusef(api.CodeNothing, "`forkcell log "+s.cell.Name+"` shows its runs and states",
+		"the present state of %s has no run that could be accepted", s.cell.Name)
+}
+
+// runToReject finds the run to reject: the one named, else the newest undecided one.
+// What is decided already is decided otherwise only by its name.
+func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
+	if ref != "" {
+		return s.e.FindRun(tx, s.cell, ref)
+	}
+	r, err := newestUndecided(tx, s.cell)
+	if !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	if r, err = s.e.FindRun(tx, s.cell, ""); err != nil {
+		return r, err
+	}
+	d, hint := home.DecisionIn(s.cell, r), "`forkcell reject "+s.cell.Name+" --run "+r.ID+"` rejects it all the same"
+	if d == rejected {
+		hint = "`forkcell log " + s.cell.Name + "` shows its runs and states"
+	}
+	return r, api.Refusef(api.CodeDecided, hint, "cell %s has no undecided run: its last one, %s, is %s", s.cell.Name, r.ID, d)
+}
+
+// acceptStates records that the cell accepts the captured states among the
+// ancestors of tip. The caller stores the cell.
+func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
+	waiting, err := home.UnacceptedStates(tx, s.cell, tip.ID)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, state := range slices.Backward(waiting) {
+		ids = append(ids, state.ID)
+	}
+	statements.RecordAccepted(&s.cell, ids)
+	details := map[string]string{statements.DetailAccepted: strings.Join(ids, " "), "reason": quote.UTF8(reason)}
+	return ids, s.e.Evidence.Change(tx, s.cell, head, receipt.OpAccept, details)
+}
+
+// acceptEarlier decides the undecided runs whose work is part of the accepted
+// state, inherited ones included. A failed run is never accepted, but superseded.
+// Captured states are accepted as well. chosen is the accepted run or captured
+// state, tip the accepted state, and head the state of the cell afterwards.
+func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
+	runs, err := home.UndecidedRuns(tx, s.cell, tip.ID)
+	if err != nil {
+		return nil, err
+	}
+	var also []string
+	for _, r := range slices.Backward(runs) {
+		if r.ID == chosen {
+			continue
+		}
+		result := accepted
+		if r.Failed() {
+			result = superseded
+		}
+		part := decision{Reason: "part of " + chosen, Automatic: d.Automatic}
+		if _, err := s.decideRun(tx, r, result, head, part); err != nil {
+			return also, err
+		}
+		line := r.ID + " " + result
+		if r.CellID != s.cell.ID {
+			line += " (inherited)"
+		}
+		also = append(also, line)
+	}
+	states, err := s.acceptStates(tx, tip, head, d.Reason)
+	for _, id := range states {
+		if id != chosen {
+			also = append(also, id+" "+accepted+" (captured)")
+		}
+	}
+	return also, err
+}
+
+// maxReason bounds the reason of a decision: statements are never freed.
+const maxReason = 4096
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason {
+		return api.Usagef("", "a reason has at most %d bytes", maxReason)
+	}
+	return nil
+}
+
+// decideRun signs and records a decision about a run.
+func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
+	if err := checkReason(d.Reason); err != nil {
+		return "", err
+	}
+	id := store.NewID("dec")
+	st, err := tx.StatementByID(r.ReceiptID)
+	if err != nil {
+		return "", fmt.Errorf("receipt of %s: %w", r.ID, err)
+	}
+	p := &receipt.Decision{
+		DecisionID: id, ReceiptID: r.ReceiptID, ReceiptSHA256: st.Digest, RunID: r.ID, Result: receipt.Result(result),
+		Automatic: d.Automatic, Forced: d.Forced, Reason: quote.UTF8(d.Reason),
+		HeadBefore: statements.Ref(s.head), HeadAfter: statements.Checkpoint(head, ""),
+		Only: quote.AllUTF8(d.Only), Except: quote.AllUTF8(d.Except), Race: d.Race,
+	}
+	if err := s.e.Evidence.Decision(tx, s.cell, p); err != nil {
+		return "", err
+	}
+	// A fork is no final decision: the run may still be accepted or restored.
+	if result != forked {
+		err = statements.RecordDecision(tx, &s.cell, r, result)
+	}
+	return id, err
+}

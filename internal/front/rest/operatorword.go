@@ -1,0 +1,246 @@
+package rest
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/session"
+)
+
+// operatorKey is the key of the rule, in the description of a field.
+const operatorKey = "x-operator"
+
+// operatorField is a field of a request with the tag api.OperatorTag, and a value that is
+// not zero.
+type operatorField struct {
+	name  string
+	value reflect.Value
+	cell  string // the cell that the request is about, or ""
+}
+
+// operatorRule refuses a field that has a value which only the operator may send.
+type operatorRule func(ctx context.Context, c *call, f operatorField) error
+
+// operatorRules returns the rules by the values of the tag. They are asked by
+// allowOperatorFields, and nowhere else.
+func operatorRules() map[string]operatorRule {
+	return map[string]operatorRule{
+		api.OperatorOnly:    operatorOnly,
+		api.OperatorAdds:    patternsThatAdd,
+		api.OperatorRoot:    unlessValue("host"),
+		api.OperatorMode:    ifValue(session.Breakglass),
+		api.OperatorOutput:  outputOfOthers,
+		api.OperatorGrant:   grantOfToken,
+		api.OperatorControl: controlOfToken,
+		api.OperatorSetuid:  setuidOfToken,
+		api.OperatorTarget:  targetOfToken,
+	}
+}
+
+func forbidden(f operatorField, hint, format string, args ...any) error {
+	return api.Refusef(api.CodeForbidden, hint, f.name+": "+format, args...)
+}
+
+func operatorOnly(_ context.Context, _ *call, f operatorField) error {
+	return forbidden(f, "leave it out, or ask the operator", "only the operator may send it")
+}
+
+func unlessValue(text string) operatorRule {
+	return func(ctx context.Context, c *call, f operatorField) error {
+		if f.value.String() == text {
+			return nil
+		}
+		return operatorOnly(ctx, c, f)
+	}
+}
+
+func ifValue(text string) operatorRule {
+	return func(ctx context.Context, c *call, f operatorField) error {
+		if f.value.String() != text {
+			return nil
+		}
+		return operatorOnly(ctx, c, f)
+	}
+}
+
+// patternsThatAdd refuses patterns that take back what other rules leave out.
+func patternsThatAdd(_ context.Context, _ *call, f operatorField) error {
+	for i := range f.value.Len() {
+		if p := f.value.Index(i).String(); strings.HasPrefix(p, "!") {
+			return forbidden(f, `leave it out, or write a name that begins with ! as \!`, "the pattern %q takes a rule back, which only the operator may", p)
+		}
+	}
+	return nil
+}
+
+func outputOfOthers(_ context.Context, _ *call, f operatorField) error {
+	n, err := outputLimit(f.value.String())
+	if err == nil && n > api.DefaultOutputLimit {
+		err = forbidden(f, "leave it out, or send at most 64MiB", "only the operator stores more than 64MiB of a stream")
+	}
+	return err
+}
+
+// grantOfToken refuses what the policy that the operator gave the token does not loosen.
+func grantOfToken(ctx context.Context, c *call, f operatorField) error {
+	if !c.caller.ceilingGrants() {
+		return operatorOnly(ctx, c, f)
+	}
+	ceiling, err := policy.Parse("ceiling", c.caller.grant.Ceiling.Text, policy.Options{})
+	if err != nil {
+		return err
+	}
+	granted := slices.Concat(ceiling.Process.AllowSyscalls, engine.AddressesOf(ceiling))
+	for i := range f.value.Len() {
+		if name := f.value.Index(i).String(); !slices.Contains(granted, name) {
+			return forbidden(f, "leave it out, or ask the operator", "the policy of the token does not grant %q", name)
+		}
+	}
+	return nil
+}
+
+// mayControl is the hint to callers whose token has not been given what they send.
+func mayControl(pattern string) string {
+	return "leave it out; `forkcell token create --allow-control " + pattern + "` makes a token that may"
+}
+
+func controlOfToken(_ context.Context, c *call, f operatorField) error {
+	if len(c.caller.grant.AllowControl) > 0 {
+		return nil // the engine bounds the patterns by these
+	}
+	return forbidden(f, mayControl("PATTERN"), "the caller may not have control files written")
+}
+
+func setuidOfToken(_ context.Context, c *call, f operatorField) error {
+	if slices.Contains(c.caller.grant.AllowControl, "**") {
+		return nil
+	}
+	return forbidden(f, mayControl("'**'"), "the caller may not keep set-id bits")
+}
+
+func targetOfToken(ctx context.Context, c *call, f operatorField) error {
+	if len(c.caller.grant.AllowControl) > 0 {
+		return nil // and the directories of --allow-source bound it
+	}
+	status, err := c.engine.Status(ctx, f.cell)
+	if err != nil {
+		return err
+	}
+	if status.Source != "" && filepath.Clean(f.value.String()) == status.Source {
+		return nil
+	}
+	return forbidden(f, mayControl("PATTERN"), "the caller may not write to a directory other than the source of the cell")
+}
+
+// isOperator reports whether the sender is the operator: the daemon's own user, or a token
+// of the scope admin without bounds. Every other sender only narrows.
+func (c sender) isOperator() bool { return c.local || c.only == "" && c.grant.IsOperator() }
+
+// allowOperatorFields refuses an input of a route that has the operator's word in it,
+// unless the sender is the operator.
+func (c *call) allowOperatorFields(ctx context.Context, in any) error {
+	if c.caller.isOperator() {
+		return nil
+	}
+	rules, cell := operatorRules(), cellOf(in)
+	return eachOperatorField(reflect.ValueOf(in), func(name, rule string, value reflect.Value) error {
+		return rules[rule](ctx, c, operatorField{name, value, cell})
+	})
+}
+
+// cellOf returns the cell that the path of a request names, or "".
+func cellOf(in any) string {
+	if v := reflect.Indirect(reflect.ValueOf(in)); v.Kind() == reflect.Struct {
+		if f := v.FieldByName("InCell"); f.IsValid() {
+			return f.FieldByName("Cell").String()
+		}
+	}
+	return ""
+}
+
+// eachOperatorField calls fn for each field with the tag, in a value of the types that
+// requests have: structs, pointers to them, lists and maps of them. Types that contain
+// themselves have values without an end only where a caller sent one, which JSON cannot.
+func eachOperatorField(v reflect.Value, fn func(name, rule string, value reflect.Value) error) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return eachOperatorField(v.Elem(), fn)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := eachOperatorField(v.Index(i), fn); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if err := eachOperatorField(v.MapIndex(key), fn); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		return eachFieldOf(v, fn)
+	default:
+	}
+	return nil
+}
+
+func eachFieldOf(v reflect.Value, fn func(name, rule string, value reflect.Value) error) error {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		name := fieldName(f)
+		if rule := f.Tag.Get(api.OperatorTag); rule != "" && !v.Field(i).IsZero() {
+			if err := fn(name, rule, v.Field(i)); err != nil {
+				return err
+			}
+		}
+		if err := eachOperatorField(v.Field(i), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fieldName returns the name of a field as callers write it.
+func fieldName(f reflect.StructField) string {
+	for _, key := range []string{"json", "query"} {
+		if name, _, _ := strings.Cut(f.Tag.Get(key), ","); name != "" {
+			return name
+		}
+	}
+	return f.Name
+}
+
+// describeOperatorFields adds the rules to the description of the API.
+func describeOperatorFields(registry huma.Registry) {
+	schemas := registry.Map()
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		t := registry.TypeFromRef("#/components/schemas/" + name)
+		if t == nil || t.Kind() != reflect.Struct {
+			continue
+		}
+		for _, f := range reflect.VisibleFields(t) {
+			rule, p := f.Tag.Get(api.OperatorTag), schemas[name].Properties[fieldName(f)]
+			if rule == "" || p == nil {
+				continue
+			}
+			if p.Extensions == nil {
+				p.Extensions = map[string]any{}
+			}
+			p.Extensions[operatorKey] = rule
+		}
+	}
+}
