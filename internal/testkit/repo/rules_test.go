@@ -18,42 +18,6 @@ import (
 
 const module = "github.com/forkcell/forkcell"
 
-// layers lists the packages from top to bottom. A package may import what
-// stands below its own line; those on one line are siblings and know nothing of
-// each other.
-func layers() [][]string {
-	return [][]string{
-		{"cmd/forkcell", "cmd/forkcell-first", "examples/go/race", "examples/go/session"},
-		{"internal/front/daemon"},
-		{"internal/front/local", "internal/front/cli", "internal/front/rest", "internal/front/web", "internal/front/mcp", "internal/front/remote", "internal/front/otlp", "internal/sandbox/driver/first"},
-		{"internal/engine/race", "internal/session"},
-		{"internal/sandbox/driver/gvisor"},
-		{"internal/sandbox/driver/native", "internal/sandbox/driver/gvisor/minder"},
-		{"internal/sandbox/driver/gvisor/frames", "internal/sandbox/driver/native/cellinit", "internal/sandbox/driver/native/shim"},
-		{"internal/sandbox/driver/native/protocol", "internal/sandbox/driver/native/spawn"},
-		{"internal/sandbox/driver/native/mountfd"},
-		{"internal/sandbox/driver/drivertest"},
-		{"internal/engine"},
-		{"internal/engine/history"},
-		{"internal/engine/transfer"},
-		{"internal/engine/inventory"},
-		{"internal/engine/home"},
-		{"internal/evidence/statements", "internal/engine/caller"},
-		{"internal/network", "internal/sandbox/live/supervise"},
-		{"internal/network/egress", "internal/session/credentials"},
-		{"internal/network/egress/login"},
-		{"internal/network/egress/names", "internal/network/egress/dial", "internal/network/egress/authority", "internal/network/egress/credential", "internal/network/egress/inspect"},
-		{"internal/storage/workspace", "internal/sandbox/driver", "internal/storage/store", "internal/storage/archive", "internal/storage/patch", "internal/sandbox/live/wire", "internal/sandbox/incell/carry", "internal/sandbox/incell/files", "internal/sandbox/incell/forward", "internal/sandbox/incell/ready", "internal/policy/suggest", "internal/evidence/eventquery", "internal/publish", "internal/engine/mask", "internal/engine/token", "internal/front/warm", "internal/policy/injection", "internal/storage/moments", "client", "receipt"},
-		{"internal/policy/preset", "internal/publish/forge", "internal/session/adapter", "internal/storage/outgoing"},
-		{"internal/policy"},
-		{"internal/storage/apply", "internal/storage/secretfiles", "internal/engine/grant", "internal/sandbox/kernel/seccomp", "internal/sandbox/kernel/landlock", "internal/sandbox/kernel/cgroup", "internal/evidence/event", "internal/sandbox/kernel/capture/origin", "internal/sandbox/kernel/capture/capturetest"},
-		{"internal/storage/rights", "internal/storage/hosttool"},
-		{"internal/storage/tree"},
-		{"internal/storage/fsx", "internal/policy/match", "internal/sandbox/kernel/syscalls", "internal/sandbox/kernel/capture", "internal/network/sshagent", "internal/sandbox/kernel/terminal/terminaltest"},
-		{"internal/api/answer", "internal/api", "internal/text/document", "internal/sandbox/kernel/clone", "internal/storage/mount", "internal/text/quote", "internal/text/redact", "internal/testkit/failpoint", "internal/storage/gitread", "internal/engine/gosum", "internal/storage/gitconfig", "sdk/python", "internal/sandbox/driver/control", "internal/sandbox/driver/fault", "internal/sandbox/driver/packages", "internal/sandbox/driver/firstprogram", "internal/testkit/mcptest", "internal/testkit/otlptest", "internal/session/standin", "internal/testkit/disktest", "internal/testkit/golden", "internal/front/web/highlight", "internal/network/sshkey", "internal/api/sse", "internal/engine/score", "internal/api/hint", "internal/sandbox/kernel/terminal", "docs"},
-	}
-}
-
 // exceptions lists packages that must not import what their layer would allow, also not through
 // another package, and why.
 func exceptions() []exception {
@@ -161,6 +125,27 @@ func exceptions() []exception {
 			},
 			"evidence is statements, rows and manifests: it knows no driver, policy, network or command line",
 		},
+		{"internal/storage/apply", []string{"internal/storage/fsx", "internal/storage/tree", "internal/testkit/failpoint"}, "apply writes to a directory: it knows no cells, layers or receipts"},
+		{"internal/storage/secretfiles", []string{"internal/storage/fsx", "internal/storage/gitconfig", "internal/storage/gitread", "internal/testkit/failpoint", "internal/text/quote"}, "names decide what is left out, not cells or stores"},
+		{
+			"internal/storage/outgoing",
+			[]string{"internal/storage/fsx", "internal/storage/gitconfig", "internal/storage/gitread", "internal/storage/secretfiles", "internal/testkit/failpoint", "internal/text/quote"},
+			"what may be written to the host is decided by names and contents, not by cells or states",
+		},
+		{"internal/storage/archive", []string{"internal/storage/fsx", "internal/storage/tree", "internal/testkit/failpoint", "internal/text/quote"}, "it does not know where contents are kept"},
+		{
+			"internal/storage/patch",
+			[]string{"internal/storage/fsx", "internal/storage/gitread", "internal/storage/rights", "internal/storage/tree", "internal/testkit/failpoint", "internal/text/document", "internal/text/quote"},
+			"it shows trees, and does not know where contents are kept",
+		},
+		{
+			"internal/storage/workspace",
+			[]string{
+				"internal/storage/apply", "internal/storage/fsx", "internal/storage/gitconfig", "internal/storage/gitread", "internal/storage/mount", "internal/storage/rights",
+				"internal/storage/secretfiles", "internal/storage/tree", "internal/testkit/failpoint", "internal/text/quote",
+			},
+			"workspace and driver share a mount description only; states know no receipts",
+		},
 		{"internal/storage/store", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/storage/tree", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "what a tree is does not depend on where it is kept"},
 		{"client", []string{"internal/api/answer", "internal/api", "internal/api/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
@@ -248,7 +233,7 @@ func TestImportsGoDown(t *testing.T) {
 		name := p.name()
 		own, known := rank[name]
 		if !known && !slices.Contains(apart(), name) {
-			t.Errorf("%s has no place in layers(): decide what may import it", name)
+			t.Errorf("%s has no place in rooms(): decide what may import it", name)
 			continue
 		}
 		for _, path := range p.Imports {
