@@ -14,7 +14,7 @@ import (
 // work: only the file that picks the implementation knows a backend by name.
 func TestBackendNames(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join("..", "workspace", "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "storage", "workspace", "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -55,27 +55,6 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestArchitecture holds the table of layers to the packages: each has one row,
-// or is named in the row of the package that it is below.
-func TestArchitecture(t *testing.T) {
-	t.Parallel()
-	page := read(t, "docs/internals/architecture.md")
-	for _, line := range layers() {
-		for _, name := range line {
-			rows := strings.Count(page, "\n| `"+name+"`") + strings.Count(page, ", `"+name+"`")
-			parent := "\n| `" + path.Dir(name) + "` |"
-			if rows == 0 && strings.Contains(page, parent) {
-				_, row, _ := strings.Cut(page, parent)
-				row, _, _ = strings.Cut(row, "\n")
-				rows = strings.Count(row, "`"+path.Base(name)+"`")
-			}
-			if rows != 1 {
-				t.Errorf("docs/internals/architecture.md has %d rows for %s, want one", rows, name)
-			}
-		}
-	}
-}
-
 // checkLink reports a link of page that leads nowhere.
 func checkLink(t *testing.T, page, target string) {
 	t.Helper()
