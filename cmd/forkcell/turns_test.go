@@ -218,7 +218,7 @@ func TestTurnsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `
 		forkcell agent generic --allow-nongit --workspace src --turns 1s --detach --name s -- \
-			sh -c 'head -c 20000000 /dev/urandom > big; n=0; while sleep 0.2; do n=$((n+1)); echo $n > count; done' >&2
+			sh -c 'head -c 20000000 /dev/urandom > big; n=0; while sleep 1; do n=$((n+1)); echo $n > count; done' >&2
 		trap 'forkcell session stop s >&2 || true' EXIT
 		timeout 60 sh -c 'until forkcell session timeline s | grep "turns of this run take" >&2; do sleep 0.2; done'
 		stat -f -c '%a %S' "$DISK"
