@@ -23,7 +23,7 @@ const account = "forkcell-test"
 func pure() []string {
 	return []string{
 		"receipt", "internal/text/quote", "internal/text/redact", "internal/storage/patch", "internal/policy", "internal/front/web/highlight", "internal/network/sshkey",
-		"internal/testkit/repo", "scripts/runtests", "scripts/compat", "bench",
+		"internal/testkit/repo", "scripts/lanes", "scripts/runtests", "scripts/compat", "bench",
 	}
 }
 
