@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -134,6 +135,14 @@ func checkInfo(i *api.FileInfo) error {
 	return checkPath(i.Path)
 }
 
+// checkBelow refuses a path that is not in the directory that was asked about.
+func checkBelow(p string) error {
+	if p != "" && !filepath.IsLocal(p) {
+		return malformedAnswer()
+	}
+	return nil
+}
+
 // checkPath refuses a path that the kernel could not have taken.
 func checkPath(p string) error {
 	if len(p) > files.MaxPath {
@@ -204,7 +213,7 @@ func (e *Exchange) ListFiles(ctx context.Context, cell, p string, depth int, eac
 func boundedList(dir string, each func(api.FileInfo) error) func(api.FileInfo) error {
 	var size files.Size
 	return func(info api.FileInfo) error {
-		if err := checkInfo(&info); err != nil {
+		if err := cmp.Or(checkInfo(&info), checkBelow(info.Path)); err != nil {
 			return err
 		}
 		if size.Add(info) != nil {
@@ -225,6 +234,9 @@ func (e *Exchange) WatchFiles(ctx context.Context, cell, p string, recursive boo
 	return eachLine(ctx, client, func(v api.FileEvent) error {
 		switch v.Event {
 		case "created", "modified", "removed", "renamed":
+			if err := cmp.Or(checkBelow(v.Path), checkBelow(v.From)); err != nil {
+				return err
+			}
 			v.Path = path.Join(p, v.Path)
 			if v.From != "" {
 				v.From = path.Join(p, v.From)

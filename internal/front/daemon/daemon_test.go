@@ -19,6 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if code, is := hostileHelper(); is {
+		os.Exit(code)
+	}
 	if code, is := local.Helper(); is {
 		os.Exit(code)
 	}
