@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,12 +18,14 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/forkcell/forkcell/internal/api/answer"
+	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/front/cli"
 	"github.com/forkcell/forkcell/internal/front/daemon"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal"
+	"github.com/forkcell/forkcell/internal/sandbox/kernel/terminal/terminaltest"
 )
 
 // drawing is a text that begins a line of its own, fills the clipboard, rings the bell,
@@ -222,10 +226,13 @@ func (d *hostileDaemon) sample(field string, schema any, depth int) any {
 
 // string returns the text of a field.
 func (d *hostileDaemon) string(field string) string {
-	if d.everywhere {
+	switch {
+	case field == "ttl" || field == "idle_timeout":
+		return "1h0m0s" // another text is no answer
+	case d.everywhere:
 		return drawing
 	}
-	known := map[string]string{"name": "demo", "id": "run_01k9", "word": "sha256:ab", "line": "line", "title": "demo", "": drawing}
+	known := map[string]string{"name": "demo", "id": "run_01k9", "word": strings.Repeat("ab", 32), "line": "line", "title": "demo", "": drawing}
 	return known[answer.Grammar(field)]
 }
 
@@ -236,118 +243,6 @@ func (d *hostileDaemon) text(doc any) []byte {
 	}
 	return text
 }
-
-// hostileLines are command lines that talk to a daemon. DIR is a directory.
-func hostileLines() []string {
-	return strings.Split(strings.TrimSpace(`
-init demo --from DIR/source
-refresh demo
-run demo -- true
-run --dry-run demo -- true
-try --from DIR/source -- true
-checkpoint demo
-restore demo
-fork demo --name other
-race demo -n 2 -- true
-race demo --choose 1
-accept demo
-accept demo --apply
-reject demo
-apply demo --to DIR/target
-apply demo --undo
-publish demo
-diff demo
-diff demo --stat
-diff demo --name-status
-export demo -o DIR/out
-export demo --changes -o DIR/out.tar
-agent list
-agent check claude
-agent show claude
-agent claude
-session list
-session show demo
-session diff demo
-session timeline demo
-session turns demo
-session rewind demo 1
-session send demo text
-session attach demo
-session stop demo
-session accept demo
-session publish demo
-session verify demo
-session export demo
-session export demo --format ocsf
-session delete demo
-start demo
-stop demo
-pause demo
-resume demo
-warm python demo
-branch demo -n 1
-eval demo 1
-exec demo -- true
-shell demo
-ps demo
-cp demo:f DIR
-cp DIR/source demo:x
-receipt list
-receipt show rcpt_1
-receipt show --cell demo --format dsse
-receipt verify --all
-receipt export rcpt_1 -o DIR/bundle
-decisions list
-decisions show dec_1
-events query
-events tail demo
-policy show demo
-policy list
-policy suggest demo
-policy apply demo DIR/policy.yaml
-policy diff demo other
-policy explain demo --host example.com:443
-policy validate DIR/policy.yaml
-key show
-key init
-key rotate
-key trust DIR/key.pem
-verify demo
-verify demo --all
-recover
-cache ls
-cache promote demo
-cache rm standard
-ls
-status demo
-set demo --ttl 1h
-log demo
-graph
-graph --format dot
-rename demo other
-rm demo
-df
-df demo
-usage
-expire
-gc
-doctor
-inspect
-token list
-token create --name a --scope read
-token revoke a
-`), "\n")
-}
-
-// unreached are the commands that ask no daemon, and those whose output is that of a
-// command, byte for byte.
-var unreached = []string{
-	"auth init", "auth set", "auth status", "auth unset", "agent add", "completion", "man", "mcp", "serve", "setup", "support-bundle", "version", "help",
-	"ui", "why", "port-forward", "logs", "session logs", "native", "overlay", "volume",
-}
-
-// manyLines are the commands that print texts of several lines.
-var manyLines = regexp.MustCompile(`^(eval|policy show|policy suggest|receipt show|agent show|key show|diff|session diff|try) ?`)
 
 // TestHostileAnswers: whatever a daemon answers, no command writes a character to the
 // terminal that moves the cursor, colours, or cannot be seen, and no text begins a line
@@ -384,7 +279,7 @@ func TestHostileAnswers(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d command lines ended with 0", mode, reached)
-		if mode == "free texts" && reached < 60 {
+		if mode == "free texts" && reached < 110 {
 			t.Errorf("only %d command lines could read an answer", reached)
 		}
 	}
@@ -409,35 +304,44 @@ func hostileCall(t *testing.T, url, dir, line, more string) (code int, text stri
 		args = append(args, strings.Replace(word, "DIR", dir, 1))
 	}
 	args = append(args, strings.Fields(more)...)
-	var out bytes.Buffer
-	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}
-	code = cli.Main(ctx, args, streams, nil, cli.Programs{Archives: true, Remote: daemon.Remote}, "v0-test")
-	if code == 2 && strings.Contains(out.String(), "unknown flag") {
-		t.Errorf("forkcell %s: %s", line, out.String())
+	programs := cli.Programs{Archives: true, Remote: daemon.Remote, UI: daemon.UI}
+	if printsOutput.MatchString(line) {
+		code, text = hostileTerminal(t, func(streams cli.Streams) int { return cli.Main(ctx, args, streams, openNone, programs, "v0-test") })
+	} else {
+		var out bytes.Buffer
+		code = cli.Main(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, openNone, programs, "v0-test")
+		text = out.String()
 	}
-	return code, out.String()
+	if code == 2 && strings.Contains(text, "unknown flag") {
+		t.Errorf("forkcell %s: %s", line, text)
+	}
+	return code, text
 }
 
-// TestHostileAnswersAreWhole: each command is in the list, or in that of those that ask
-// no daemon.
-func TestHostileAnswersAreWhole(t *testing.T) {
-	t.Parallel()
-	root := cli.New(nil, cli.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, "v")
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		path := strings.TrimPrefix(c.CommandPath(), "forkcell ")
-		if slices.ContainsFunc(unreached, func(u string) bool { return path == u || strings.HasPrefix(path, u+" ") }) {
-			return
-		}
-		tried := slices.ContainsFunc(hostileLines(), func(line string) bool { return line == path || strings.HasPrefix(line, path+" ") })
-		if !c.HasSubCommands() && !tried {
-			t.Errorf("forkcell %s is not tried with a hostile daemon", path)
-		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				visit(sub)
-			}
-		}
+// openNone opens no home: the command lines here talk to a daemon.
+func openNone(string, cli.Mode, caller.Caller) (cli.Engine, func() error, error) {
+	return nil, nil, errors.New("there is no home")
+}
+
+// hostileTerminal runs a command on a terminal, and returns what that got, but for
+// colours and the ends of lines.
+func hostileTerminal(t *testing.T, command func(cli.Streams) int) (code int, text string) {
+	t.Helper()
+	master, slave, err := terminaltest.Open()
+	if err != nil {
+		t.Fatal(err)
 	}
-	visit(root)
+	defer master.Close()
+	seen := make(chan []byte, 1)
+	go func() {
+		all, _ := io.ReadAll(terminal.Output(master))
+		seen <- all
+	}()
+	code = command(cli.Streams{In: strings.NewReader(""), Out: slave, Err: slave})
+	if err := slave.Close(); err != nil {
+		t.Error(err)
+	}
+	text = string(<-seen)
+	text = regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(text, "")
+	return code, strings.ReplaceAll(text, "\r\n", "\n")
 }
