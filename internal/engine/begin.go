@@ -25,7 +25,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.e.keepPolicy(wanted.policy)
+	hash, added, err := s.e.keepPolicy(wanted.policy)
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
@@ -66,7 +66,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	r.rec = store.Run{
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: home.Recordable(req.command()), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
-		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
+		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, PolicyBytes: added, Ceiling: wanted.ceiling,
 		Given: s.e.given(req, wanted.grants.recorded()), Starter: s.e.Caller.ID,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.Caller.Actor(), StartedAt: s.e.Now().UTC(), Runtime: wanted.runtime,

@@ -63,8 +63,9 @@ func richPast(t *testing.T) *past {
 	_, err = p.e.KeyRotate(p.ctx)
 	p.ok(err)
 	// Not every host counts the processor time of a run, only sessions have placeholders,
-	// and no output is old.
+	// no output is old, and no cell has brought a policy that was not stored before.
 	p.sql("UPDATE runs SET doc=json_set(doc, '$.cpu_us', 1234, '$.known', 'placeholders', '$.output_freed', json('true'), '$.output_bytes', 7)")
+	p.sql("UPDATE cells SET doc=json_set(doc, '$.policy_bytes', 5)")
 	p.sound("demo", "aside")
 	return p
 }

@@ -186,7 +186,7 @@ func (e *Engine) forkCells(from store.Cell, at store.Checkpoint, names []string)
 		c.ID, c.Name, c.LastName, c.Head = store.NewID("cell"), name, name, at.ID
 		c.ForkedCell, c.ForkedCheckpoint, c.CreatedAt = from.ID, at.ID, e.Now().UTC()
 		c.Prefix = cmp.Or(e.Caller.Prefix, from.Prefix)
-		c.Inherited, c.Paused = maps.Clone(from.Inherited), nil
+		c.Inherited, c.Paused, c.PolicyBytes = maps.Clone(from.Inherited), nil, 0
 		if c.Live != "" {
 			c.Live = e.Workspace.LivePath(c.ID)
 		}

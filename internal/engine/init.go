@@ -132,7 +132,7 @@ func (e *Engine) newCell(ctx context.Context, req api.InitRequest) (store.Cell, 
 		if err := e.mayLoosen(p); err != nil {
 			return c, err
 		}
-		if c.Policy, err = e.keepPolicy(p); err != nil {
+		if c.Policy, c.PolicyBytes, err = e.keepPolicy(p); err != nil {
 			return c, api.Failf(api.CodePolicy, err, "keep the policy")
 		}
 		c.Pins = e.keptPins(*req.Policy)

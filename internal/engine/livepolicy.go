@@ -128,6 +128,7 @@ type candidate struct {
 	policy *policy.Policy // narrowed by the flags of the start
 	hash   string         // of policy
 	kept   string         // of the policy before it was narrowed, for the cell's next runs
+	added  int64          // the size of the texts that were not stored before
 	pins   []string       // that come with it, for the operator's next runs
 	grants []string       // that it uses, for the receipt
 }
@@ -154,9 +155,11 @@ func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest)
 		return c, api.Refusef(api.CodeUnenforced, "stop the cell, and start it with this policy",
 			"the cell was started without a network, because this host cannot capture connections")
 	}
-	if c.kept, err = r.e.keepPolicy(whole); err == nil {
-		c.hash, err = r.e.keepPolicy(c.policy)
+	var more int64
+	if c.kept, c.added, err = r.e.keepPolicy(whole); err == nil {
+		c.hash, more, err = r.e.keepPolicy(c.policy)
 	}
+	c.added += more
 	if err != nil {
 		return c, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
@@ -222,6 +225,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	r.e.Evidence.ForgetKey()
 	cell := r.cell
 	cell.Policy, cell.Pins = c.kept, c.pins
+	engine.PolicyBytes += c.added
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
@@ -248,7 +252,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r.cell.Policy, r.cell.Pins, r.rec = c.kept, c.pins, rec
+	r.cell.Policy, r.cell.PolicyBytes, r.cell.Pins, r.rec = c.kept, engine.PolicyBytes, c.pins, rec
 	r.grants = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, c.grants))))
 	if fell {
 		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))

@@ -118,7 +118,38 @@ func TestStatementsCount(t *testing.T) {
 	if more := own() - before; more < 2*block {
 		t.Errorf("a run counts %d bytes", more)
 	}
-	_, err := w.e.Reject(w.ctx, "demo", "", strings.Repeat("x", 5000))
+	long := "environment:\n  set:\n"
+	for i := range 25 {
+		long += fmt.Sprintf("    A%02d: '%s'\n", i, strings.Repeat("x", 4000))
+	}
+	before = own()
+	w.sh("demo", "true", func(r *api.RunRequest) { r.Policy = policyText(long) })
+	if more := own() - before; more < int64(len(long)) {
+		t.Errorf("a run with a policy of its own counts %d bytes", more)
+	}
+	before = own()
+	w.sh("demo", "true", func(r *api.RunRequest) { r.Policy = policyText(long) })
+	if more := own() - before; more > int64(len(long)) {
+		t.Errorf("a run with a policy that is stored counts %d bytes", more)
+	}
+	before = own()
+	_, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText(long + "limits: { open_files: 500 }\n"), nil)
+	w.ok(err)
+	var patterns []string
+	for i := range 1000 {
+		patterns = append(patterns, fmt.Sprintf("%050d", i))
+	}
+	_, err = w.e.Init(w.ctx, api.InitRequest{Name: "excludes", Empty: true, Exclude: patterns})
+	w.ok(err)
+	if more := own() - before; more < int64(len(long))+50_000 {
+		t.Errorf("the policy of a cell and its patterns count %d bytes", more)
+	}
+	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "other"})
+	w.ok(err)
+	if more := own() - before; more > 2*int64(len(long)) {
+		t.Errorf("a fork counts the policy of its cell again: %d bytes", more)
+	}
+	_, err = w.e.Reject(w.ctx, "demo", "", strings.Repeat("x", 5000))
 	w.refused(err, api.Usage, "a reason has at most 4096 bytes")
 	before = own()
 	_, err = w.e.Reject(w.ctx, "demo", "", "not now")

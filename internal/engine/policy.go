@@ -17,22 +17,23 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// keepPolicy stores a policy's canonical text under its hash.
-func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
-	hash := p.Digest()
+// keepPolicy stores a policy's canonical text under its hash. added is the size of a text
+// that was not stored before: it is never freed, because receipts name it.
+func (e *Engine) keepPolicy(p *policy.Policy) (hash string, added int64, err error) {
+	hash = p.Digest()
 	if has, err := e.Store.HasBlob(hash); err != nil || has {
-		return hash, err
+		return hash, 0, err
 	}
 	b := e.Store.NewBlob()
 	if _, err := b.Write(p.Canonical()); err != nil {
 		b.Discard()
-		return "", err
+		return "", 0, err
 	}
 	stored, err := b.Commit()
 	if err == nil && stored != hash {
 		err = fmt.Errorf("the policy's text has the hash %s, not %s", stored, hash)
 	}
-	return hash, err
+	return hash, int64(len(p.Canonical())), err
 }
 
 // withOwn returns the engine for a policy that the caller brings to a cell. The cell's policy

@@ -125,9 +125,12 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if before != nil {
 		res.Before = before.Digest()
 	}
-	if s.cell.Policy, err = e.keepPolicy(p); err != nil {
+	hash, added, err := e.keepPolicy(p)
+	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
+	s.cell.Policy = hash
+	s.cell.PolicyBytes += added
 	s.cell.Pins = e.keptPins(f)
 	err = e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(s.cell); err != nil {

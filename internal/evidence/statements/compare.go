@@ -19,6 +19,7 @@ import (
 // gives it. TestEveryColumnIsEvidence changes each column in turn.
 var noEvidence = map[string]string{
 	"cells.doc.created_at":             "shown, and where a ttl begins; the statement has its own time",
+	"cells.doc.policy_bytes":           "for quotas; a size on disk",
 	"checkpoints.doc.created_at":       "shown only; the statement has its own time",
 	"checkpoints.doc.own_bytes":        "shown only; a size on disk",
 	"checkpoints.freed":                "gc makes no statement; checked against the layers and the heads",
@@ -28,6 +29,7 @@ var noEvidence = map[string]string{
 	"runs.doc.event_bytes":             "for quotas; a size on disk",
 	"runs.doc.output_bytes":            "for quotas; a size on disk",
 	"runs.doc.output_freed":            "gc makes no statement; the digests of the output stay",
+	"runs.doc.policy_bytes":            "for quotas; a size on disk",
 	"runs.doc.restore_on_fail":         "used while the run is unfinished; the receipt has the decision",
 	"statements.id of a cell's change": "the id of an index entry; the digest names the statement",
 }

@@ -35,10 +35,11 @@ type Cell struct {
 	MountAt          string    `json:"mount_at"`
 	Live             string    `json:"live,omitempty"` // delta: the directory that is worked in
 	ReadOnly         []string  `json:"read_only,omitempty"`
-	Policy           string    `json:"policy,omitempty"` // hash of its policy; "" is the default one
-	Pins             []string  `json:"pins,omitempty"`   // of the policy's registries, given by the operator; as --resolve takes them
-	Cache            string    `json:"cache,omitempty"`  // "standard" if its runs use the caches by default
-	Prefix           string    `json:"prefix,omitempty"` // of the token that made it; it shares caches with no other prefix
+	Policy           string    `json:"policy,omitempty"`       // hash of its policy; "" is the default one
+	PolicyBytes      int64     `json:"policy_bytes,omitempty"` // the texts of policies that were stored for it
+	Pins             []string  `json:"pins,omitempty"`         // of the policy's registries, given by the operator; as --resolve takes them
+	Cache            string    `json:"cache,omitempty"`        // "standard" if its runs use the caches by default
+	Prefix           string    `json:"prefix,omitempty"`       // of the token that made it; it shares caches with no other prefix
 	Rules            Rules     `json:"rules"`
 	LeftOut          []LeftOut `json:"left_out,omitempty"`
 	Kept             []string  `json:"kept,omitempty"`

@@ -84,6 +84,8 @@ type Run struct {
 	// its journal of events.
 	OutputBytes int64 `json:"output_bytes,omitempty"`
 	EventBytes  int64 `json:"event_bytes,omitempty"`
+	// PolicyBytes is the size of the text of its policy, if it was stored for it.
+	PolicyBytes int64 `json:"policy_bytes,omitempty"`
 	// OutputFreed: gc has freed the stored output. Its digests stay.
 	OutputFreed bool `json:"output_freed,omitempty"`
 	// Kinds are those of the events of a finished run, so that queries need not open its
@@ -257,11 +259,12 @@ func (tx *Tx) MaskingRuns(cellID string, after int64) ([]Run, error) {
 
 // Each statement is a file, which takes at least a block.
 const evidenceBytes = `SELECT 4096*(SELECT count(*) FROM statements WHERE cell_id=?1)+coalesce((SELECT
-	sum(octet_length(doc)+coalesce(json_extract(doc,'$.output_bytes'),0)+coalesce(json_extract(doc,'$.event_bytes'),0))
-	FROM runs WHERE cell_id=?1),0)`
+	sum(octet_length(doc)+coalesce(json_extract(doc,'$.output_bytes'),0)+coalesce(json_extract(doc,'$.event_bytes'),0)
+		+coalesce(json_extract(doc,'$.policy_bytes'),0)) FROM runs WHERE cell_id=?1),0)
+	+coalesce((SELECT octet_length(doc)+coalesce(json_extract(doc,'$.policy_bytes'),0) FROM cells WHERE id=?1),0)`
 
-// EvidenceBytes returns the space of the output, the events and the records that are kept
-// of the runs of a cell, and of its statements.
+// EvidenceBytes returns the space of the record of a cell, of its statements, and of the
+// output, the events, the policies and the records that are kept of its runs.
 func (tx *Tx) EvidenceBytes(cellID string) (n int64, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		n = r.ColumnInt64(0)
