@@ -70,6 +70,11 @@ func (s *Server) branch(ctx context.Context, c *call, in *moveInput[api.BranchBo
 			return nil, err
 		}
 	}
+	end, err := s.roomToCapture(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	release, err := s.acquireBranch(ctx, c, req, saved)
 	if err != nil {
 		return nil, err
@@ -94,13 +99,10 @@ func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*inventory
 	return &saved.LiveCell, nil
 }
 
-// acquireBranch takes the cells of a branch out of the quotas. Each has the limits of
+// acquireBranch takes the cells of a branch out of the quotas, except that of disk space. Each has the limits of
 // the branched cell, which saved has if it is a checkpoint, or narrower ones. After the
 // branch release is called: the cells themselves count as long as they are live.
 func (s *Server) acquireBranch(ctx context.Context, c *call, req api.BranchRequest, saved *inventory.LiveCell) (release func(), err error) {
-	if err := s.roomOnDisk(ctx, c); err != nil {
-		return nil, err
-	}
 	s.starting.mu.Lock()
 	defer s.starting.mu.Unlock()
 	whole, own, source, err := s.live(ctx, c, req.Cell)

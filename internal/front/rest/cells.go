@@ -209,9 +209,11 @@ type forkCellInput struct {
 }
 
 func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api.ForkedCells, error) {
-	if err := s.roomOnDisk(ctx, c); err != nil {
+	end, err := s.roomToCapture(ctx, c)
+	if err != nil {
 		return nil, err
 	}
+	defer end()
 	if err := checkLiveFork(ctx, c, in); err != nil {
 		return nil, err
 	}

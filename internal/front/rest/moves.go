@@ -94,14 +94,16 @@ func (in *moveInput[B]) body() (b B) {
 	return b
 }
 
-// checkpoint names the present state. Memory counts as disk space.
+// checkpoint names the present state, of which it makes a copy if the cell is live.
 func (s *Server) checkpoint(ctx context.Context, c *call, in *moveInput[api.CheckpointBody]) (*api.CheckpointResult, error) {
 	b := in.body()
+	end, err := s.roomToCapture(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if !b.Memory {
 		return c.engine.Checkpoint(ctx, in.Cell, b.Name)
-	}
-	if err := s.roomOnDisk(ctx, c); err != nil {
-		return nil, err
 	}
 	return c.engine.CheckpointMemory(ctx, in.Cell, b.Name)
 }

@@ -89,6 +89,7 @@ type Server struct {
 	limiter  *token.Limiter
 	streams  streams
 	starting starting
+	captures captures
 	held     held
 	drain    drain
 	arrivals arrivals

@@ -200,9 +200,11 @@ type sessionEngine struct {
 
 // Fork forks a cell under a name that the caller may use.
 func (e sessionEngine) Fork(ctx context.Context, r api.ForkRequest) (*api.ForkResult, error) {
-	if err := e.server.roomOnDisk(ctx, e.call); err != nil {
+	end, err := e.server.roomToCapture(ctx, e.call)
+	if err != nil {
 		return nil, err
 	}
+	defer end()
 	if err := e.call.mayName(r.Name); err != nil {
 		return nil, err
 	}

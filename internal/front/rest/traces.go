@@ -123,6 +123,11 @@ type measured struct {
 // BeginRace makes the cells of attempts. Branches are taken out of the quotas of live
 // cells first, and count as such when they are made.
 func (m measured) BeginRace(ctx context.Context, o engine.RaceOptions) (*engine.Race, error) {
+	end, err := m.server.roomToCapture(ctx, m.call)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if o.Warm != nil {
 		req := *o.Warm
 		req.Cell, req.N = o.Cell, o.Attempts
