@@ -225,7 +225,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	r.e.Evidence.ForgetKey()
 	cell := r.cell
 	cell.Policy, cell.Pins = c.kept, c.pins
-	engine.PolicyBytes += c.added
+	cell.PolicyBytes += c.added
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
@@ -252,7 +252,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r.cell.Policy, r.cell.PolicyBytes, r.cell.Pins, r.rec = c.kept, engine.PolicyBytes, c.pins, rec
+	r.cell.Policy, r.cell.PolicyBytes, r.cell.Pins, r.rec = c.kept, cell.PolicyBytes, c.pins, rec
 	r.grants = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, c.grants))))
 	if fell {
 		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))

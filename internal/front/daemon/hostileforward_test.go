@@ -24,12 +24,12 @@ import (
 func TestHostileForward(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []websocket.StatusCode{websocket.StatusInternalError, websocket.StatusGoingAway} {
-		daemon := httptest.NewServer(endsConnections(t, reason))
-		t.Cleanup(daemon.Close)
+		hostile := httptest.NewServer(endsConnections(t, reason))
+		t.Cleanup(hostile.Close)
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		t.Cleanup(stop)
 		from, out := io.Pipe()
-		args := []string{"--url", daemon.URL, "--home", t.TempDir(), "port-forward", "demo", "0:80", "--raw"}
+		args := []string{"--url", hostile.URL, "--home", t.TempDir(), "port-forward", "demo", "0:80", "--raw"}
 		go func() {
 			cli.Main(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: out}, openNone, cli.Programs{Remote: daemon.Remote}, "v0-test")
 			_ = out.Close()
