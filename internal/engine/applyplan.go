@@ -27,9 +27,15 @@ import (
 // state to compare it with.
 func (a *application) states() error {
 	var waiting *undecided
+	var hint string
 	err := a.e.Store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
 			return err
+		}
+		if waiting != nil {
+			if hint, err = a.acceptHint(tx, " --apply", "accepts and applies it"); err != nil {
+				return err
+			}
 		}
 		if a.aside, err = a.e.asideOf(tx, a.cell); err != nil {
 			return err
@@ -41,7 +47,7 @@ func (a *application) states() error {
 		return err
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
-		return api.Refusef(api.CodePending, "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
+		return api.Refusef(api.CodePending, hint,
 			"%s: only accepted changes are applied", waiting.describe(a.cell))
 	}
 	return nil

@@ -137,9 +137,15 @@ func (p *publication) prepare() error {
 		return err
 	}
 	var waiting *undecided
+	var hint string
 	err := p.e.Store.View(func(tx *store.Tx) (err error) {
 		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
 			return err
+		}
+		if waiting != nil {
+			if hint, err = p.acceptHint(tx, "", "accepts it"); err != nil {
+				return err
+			}
 		}
 		if p.received != nil {
 			return p.findReceivedBegan(tx)
@@ -154,7 +160,7 @@ func (p *publication) prepare() error {
 		return nil
 	}
 	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
-		return api.Refusef(api.CodePending, "`forkcell accept "+p.cell.Name+"` accepts it", "%s: only accepted changes are published", waiting.describe(p.cell))
+		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.describe(p.cell))
 	}
 	p.runs, err = p.e.receiptsIn(p.cell, p.accepted)
 	return err

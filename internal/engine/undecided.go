@@ -63,6 +63,21 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 		"the present state of %s has no run that could be accepted", s.cell.Name)
 }
 
+// acceptHint returns the command that accepts what waits in the cell, with further flags,
+// and what it does then. A failed run is accepted by its name and with --force only.
+func (s *session) acceptHint(tx *store.Tx, flags, does string) (string, error) {
+	command := "`forkcell accept " + s.cell.Name
+	r, err := newestUndecided(tx, s.cell)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return "", err
+	case r.Failed():
+		command, does = command+" --run "+r.ID+" --force", does+" although it failed"
+	}
+	return command + flags + "` " + does, nil
+}
+
 // runToReject finds the run to reject: the one named, else the newest undecided one.
 // What is decided already is decided otherwise only by its name.
 func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
