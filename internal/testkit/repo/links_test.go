@@ -40,6 +40,24 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestLinksToFiles: a file or a directory of this repository that a page names in
+// backquotes exists. Dated records keep the names of their day.
+func TestLinksToFiles(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile("`((?:api|client|cmd|examples|gvisor|internal|receipt|scripts|sdk)/[\\w./-]*)`")
+	dated := regexp.MustCompile(`^(CHANGELOG\.md|docs/decisions/|docs/internals/measurements/)`)
+	for _, page := range files(t) {
+		if !strings.HasSuffix(page, ".md") || dated.MatchString(page) {
+			continue
+		}
+		for _, m := range named.FindAllStringSubmatch(prose(read(t, page)), -1) {
+			if _, err := os.Stat(filepath.Join("..", "..", "..", filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s names %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
 // TestIndex holds docs/README.md to the pages: each has one line there.
 func TestIndex(t *testing.T) {
 	t.Parallel()
