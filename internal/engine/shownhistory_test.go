@@ -101,11 +101,13 @@ func (p *promise) run(name string) {
 	script := "mkdir -p d docs"
 	for range 1 + p.rng.IntN(3) {
 		p.n++
-		switch p.rng.IntN(4) {
-		case 0:
-			script += "; rm -f " + file()
-		case 1:
+		switch p.rng.IntN(8) {
+		case 0, 1:
+			script += "; rm -rf " + file()
+		case 2, 3:
 			script += fmt.Sprintf("; mv %s %s 2>/dev/null", file(), file())
+		case 4:
+			script += "; " + p.pick("ln -sfn nowhere ", "ln -sfn b ", "chmod 700 ", "chmod 640 ", "chmod 755 ", "mkdir ") + p.pick(file(), "d", "e", "d/z") + " 2>/dev/null"
 		default:
 			script += fmt.Sprintf("; echo %d >> %s", p.n, file())
 		}
@@ -157,7 +159,7 @@ func (p *promise) decide(name string, shown *api.DiffResult, unticked []string) 
 	for _, w := range shown.Earlier {
 		earlier = append(earlier, w.ID)
 	}
-	before := p.files()
+	before, all := p.files(), p.entries()
 	waiting, err := p.waiting(name)
 	if err != nil {
 		p.tolerate(err)
@@ -181,13 +183,36 @@ func (p *promise) decide(name string, shown *api.DiffResult, unticked []string) 
 			delete(want, ch.Path)
 		case ch.Type == "file":
 			want[ch.Path] = ch.NewDigest
+		default:
+			delete(want, ch.Path)
 		}
 	}
+	p.listed(name, shown, waiting, all)
 	got := p.files()
 	for _, set := range []map[string]string{want, got} {
 		for path := range set {
 			if want[path] != got[path] && !waiting[path] {
 				p.Fatalf("step %d in %s: %s was %q, was shown as %q, and is %q\nshown: %+v", p.n, name, path, before[path], want[path], got[path], shown)
+			}
+		}
+	}
+}
+
+// listed checks that each entry of the directory that is not as it was, whatever its kind and
+// in whatever way, was shown, or is a directory above one.
+func (p *promise) listed(name string, shown *api.DiffResult, waiting map[string]bool, before map[string]string) {
+	p.Helper()
+	known := maps.Clone(waiting)
+	for _, ch := range shown.Changes {
+		for path := ch.Path; path != "."; path = filepath.Dir(path) {
+			known[path] = true
+		}
+	}
+	after := p.entries()
+	for _, set := range []map[string]string{before, after} {
+		for path := range set {
+			if before[path] != after[path] && !known[path] {
+				p.Errorf("step %d in %s: %s was not shown, was %q, and is %q\nshown: %+v", p.n, name, path, before[path], after[path], shown)
 			}
 		}
 	}
@@ -231,6 +256,26 @@ func (p *promise) files() map[string]string {
 		sum := sha256.Sum256(text)
 		rel, _ := filepath.Rel(p.source, name)
 		found[rel] = hex.EncodeToString(sum[:])
+		return err
+	}))
+	return found
+}
+
+// entries returns kind, rights, and target or contents of everything in the source directory.
+func (p *promise) entries() map[string]string {
+	p.Helper()
+	found := p.files()
+	p.ok(filepath.WalkDir(p.source, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == p.source {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target, _ := os.Readlink(name) // else it is no link
+		rel, err := filepath.Rel(p.source, name)
+		found[rel] = fmt.Sprint(info.Mode(), target, found[rel])
 		return err
 	}))
 	return found
