@@ -116,6 +116,8 @@ type AcceptResult struct {
 	// a part of its workspace.
 	Elsewhere     []AreaChange `json:"elsewhere,omitempty"`
 	ElsewhereLeft []AreaChange `json:"elsewhere_left,omitempty"`
+	// Left is the state with all of the work, if a part of it was accepted.
+	Left string `json:"left_checkpoint_id,omitempty"`
 	// Whole are paths that both accepted work and work that was left out changed, and which
 	// were accepted as they are.
 	Whole   []PathNote   `json:"whole,omitempty"`

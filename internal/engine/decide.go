@@ -181,6 +181,9 @@ func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req 
 	if req.Selects() {
 		res.Decision = partial
 	}
+	if made.head.ID != s.head.ID {
+		res.Left = s.head.ID
+	}
 	err = s.moveHead(ctx, made.head, func(tx *store.Tx) error {
 		if err := s.recordRefreshed(tx, made); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 )
 
 // neededStates returns the states to keep: heads, named states, the states that an
-// apply compares with, the origins of forks, both states of undecided and recently
-// undone runs, and the last N if requested.
+// apply compares with, the origins of forks, both states of undecided runs and of those
+// that were undone recently, in whole or in part, and the last N if requested.
 func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Checkpoint) (map[string]bool, error) {
 	needed := map[string]bool{}
 	cells, err := tx.Cells(true)
@@ -63,7 +63,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	begun, ended := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
 		need := r.State == "running" || !removed[r.CellID] && r.Decision == pending
-		if !need && !removed[r.CellID] && home.IsUndone(r.Decision) {
+		if !need && !removed[r.CellID] && leavesWork(r.Decision) {
 			if need, err = e.recentlyUndone(tx, req, r, needed); err != nil {
 				return nil, err
 			}
@@ -136,6 +136,10 @@ func (e *Engine) needRecentlyLeft(tx *store.Tx, req api.GCRequest, removed, need
 	return nil
 }
 
+// leavesWork reports whether a cell is without the work of a run, or a part of it, after a
+// decision.
+func leavesWork(decision string) bool { return home.IsUndone(decision) || decision == partial }
+
 // recentlyUndone reports whether a run has ended or was undone recently. The state
 // that the cell left when the run was undone is then needed too: work that was kept
 // for months is freed no sooner than that of yesterday.
@@ -160,7 +164,7 @@ func (e *Engine) recentlyUndone(tx *store.Tx, req api.GCRequest, r store.Run, ne
 		if err != nil {
 			return false, err
 		}
-		if d, ok := statements.DecisionInfo(env.Statement); ok && home.IsUndone(d.Result) && e.isRecent(req, d.CreatedAt) {
+		if d, ok := statements.DecisionInfo(env.Statement); ok && leavesWork(d.Result) && e.isRecent(req, d.CreatedAt) {
 			found, needed[d.HeadBefore] = true, true
 		}
 	}

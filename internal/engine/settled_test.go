@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -170,4 +171,40 @@ func TestGCKeepsWhatWasLeftLately(t *testing.T) {
 	if n := gc(); n != 1 {
 		t.Fatalf("gc freed %d checkpoints, want the work that was left a month ago", n)
 	}
+}
+
+// TestGCKeepsWhatWasLeftOut: what a partial acceptance left out, in the workspace and in the
+// home, can be brought back for as long as work that was undone.
+func TestGCKeepsWhatWasLeftOut(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		w.openWith(func() time.Time { return now }, 0)
+		w.init("demo", backend)
+		gc := func() []string {
+			res, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
+			w.ok(err)
+			return res.Checkpoints
+		}
+		run, _ := w.sh("demo", "echo 1 > taken; echo 2 > left; echo 3 > ~/left")
+		now = now.AddDate(0, 1, 0)
+		res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Only: []string{"taken"}})
+		w.ok(err)
+		if res.Left != run.CheckpointAfter {
+			w.Errorf("the result names %q as left, not %s", res.Left, run.CheckpointAfter)
+		}
+		if freed := gc(); len(freed) > 0 {
+			w.Errorf("gc has freed %v, which was left out a moment ago", freed)
+		}
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: res.Left})
+		w.ok(err)
+		w.sh("demo", "test -e left && test -e ~/left && test -e taken")
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: res.CheckpointID})
+		w.ok(err)
+		now = now.AddDate(0, 1, 0)
+		if freed := gc(); !slices.Contains(freed, res.Left) {
+			w.Errorf("gc has freed %v, without what was left out a month ago", freed)
+		}
+		w.sound("demo")
+	})
 }

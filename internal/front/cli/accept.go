@@ -41,7 +41,8 @@ that was captured from a live cell. Such a state is accepted in the same way.
 What the work changed outside the workspace, in the home of the cell for instance, is
 accepted with the whole of it, and counted. A part of the work is a part of its
 workspace: what the work changed elsewhere is left out then, and counted as well. diff
---all lists it.`,
+--all lists it. The state with all of the work is named, and kept for at least 7 days, in
+which restore brings it back.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed
   forkcell accept demo --run run_01K --leave-out run_01J`,
@@ -96,6 +97,7 @@ func printAccept(p *page, r *api.AcceptResult) {
 		"decision", r.DecisionID,
 		"checkpoint", r.CheckpointID,
 		"root", r.Root,
+		"left", keptState(r.Left),
 		"also decided", quote.Line(strings.Join(r.Also, ", ")),
 	)
 	printElsewhere(p, "also accepted", r.Elsewhere)

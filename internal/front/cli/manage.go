@@ -140,8 +140,8 @@ func newGC(s *session, fam *family) *cobra.Command {
 		Use:   "gc",
 		Short: "Free states that nothing needs",
 		Long: `Free states that nothing needs. A checkpoint that a head, a name, a fork or an
-undecided run needs is never freed. The work of restored runs, and removed cells, are kept
-for 7 days.
+undecided run needs is never freed. The work of restored runs, what a partial accept left
+out, and removed cells, are kept for 7 days.
 
 What runs have printed is kept for 30 days, that of removed cells as long as the work
 of restored runs. The receipts keep the length and the hash of what is freed.
@@ -173,7 +173,7 @@ from. What nothing needs of them is freed too; with --url, of that daemon's cell
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be freed, free nothing")
 	f.IntVar(&o.keepLast, "keep-last", 0, "keep the last `N` checkpoints of every cell")
-	f.Var(&o.olderThan, "older-than", "free the work of restored runs, and cells that were removed, longer ago than this")
+	f.Var(&o.olderThan, "older-than", "free the work of restored runs, what was left out, and cells that were removed, longer ago than this")
 	f.BoolVar(&o.removed, "removed", false, "free removed cells at once")
 	f.Var(&o.outputAge, "output-older-than", "free the stored output of runs that ended longer ago than this")
 	return cmd

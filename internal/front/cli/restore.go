@@ -98,10 +98,7 @@ func printMove(p *page, r *api.MoveResult) {
 	p.printf("cell %s: now at %s\n", quote.Line(r.Cell), r.CheckpointID)
 	left := ""
 	if r.Left != "" && r.Left != r.CheckpointID {
-		left = r.Left
-		if r.DecisionID != "" {
-			left += " (kept for at least 7 days, then until gc)"
-		}
+		left = keptState(r.Left)
 	}
 	p.pairs(
 		"root", r.Root,
@@ -112,6 +109,14 @@ func printMove(p *page, r *api.MoveResult) {
 	)
 	printElsewhere(p, "outside the workspace", r.Elsewhere)
 	printNotes(p, r.Notes)
+}
+
+// keptState says how long a state is kept that the cell has left.
+func keptState(id string) string {
+	if id == "" {
+		return ""
+	}
+	return id + " (kept for at least 7 days, then until gc)"
 }
 
 func decisionText(p *page, word, id string) string {

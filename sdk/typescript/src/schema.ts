@@ -1601,6 +1601,7 @@ export interface components {
             decision_id: string;
             elsewhere?: components["schemas"]["AreaChange"][];
             elsewhere_left?: components["schemas"]["AreaChange"][];
+            left_checkpoint_id?: string;
             root: string;
             run_id: string;
             skipped?: string[];

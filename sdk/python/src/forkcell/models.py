@@ -1512,6 +1512,7 @@ class AcceptResult:
     decision_before: str | None = None
     elsewhere: list[AreaChange] | None = None
     elsewhere_left: list[AreaChange] | None = None
+    left_checkpoint_id: str | None = None
     skipped: list[str] | None = None
     whole: list[PathNote] | None = None
 
