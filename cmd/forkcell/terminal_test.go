@@ -310,7 +310,8 @@ func TestTryEarlier(t *testing.T) {
 }
 
 // TestTryMeanwhile: a run that another terminal makes while the question waits is not
-// accepted by its answer, neither here nor through a daemon.
+// accepted or taken back by its answer, neither here nor through a daemon. Once it was shown,
+// it is.
 func TestTryMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, daemon := range map[string]string{"here": "", "daemon": "--url unix:$FORKCELL_HOME/api.sock"} {
@@ -326,6 +327,9 @@ func TestTryMeanwhile(t *testing.T) {
 			if out, err := s.command("forkcell run --quiet demo -- touch evil").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
+			s.key("x\r")
+			s.await("this would also take back run run_")
+			s.awaitTimes("shell [s]? ", 2)
 			s.key("a\r")
 			s.end()
 			entries, err := os.ReadDir(filepath.Join(s.dir, "ws"))
@@ -337,6 +341,19 @@ func TestTryMeanwhile(t *testing.T) {
 				t.Errorf("the source has %v, %v:\n%s", got, err, s.text())
 			}
 		})
+	}
+	s := sit(t, "exec forkcell try --from ws -- touch good")
+	s.awaitTimes("shell [s]? ", 1)
+	if out, err := s.command("forkcell run --quiet demo -- touch meanwhile").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.key("d\r")
+	s.await("b/meanwhile")
+	s.awaitTimes("shell [s]? ", 2)
+	s.key("x\r")
+	s.end()
+	if out, err := s.command("forkcell status demo --json").CombinedOutput(); err != nil || !strings.Contains(string(out), `"pending_runs":[]`) {
+		t.Errorf("something waits: %v %s", err, out)
 	}
 }
 

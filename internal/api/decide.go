@@ -44,8 +44,11 @@ type RestoreRequest struct {
 	Cell       string `json:"cell"`
 	Checkpoint string `json:"checkpoint,omitempty"` // id, unique prefix or name; "" = before the last run
 	Run        string `json:"run,omitempty"`        // the state before this run
-	Reason     string `json:"reason,omitempty"`
-	Force      bool   `json:"force,omitempty"` // stops a live cell first
+	// Runs are those whose work may be taken back. If there are any, a request that takes
+	// back more is refused.
+	Runs   []string `json:"runs,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Force  bool     `json:"force,omitempty"` // stops a live cell first
 }
 
 // RemoveRequest removes cells, all or none.

@@ -248,8 +248,10 @@ type CheckpointBody struct {
 type RestoreBody struct {
 	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to go back to."`
 	Run        string `json:"run,omitempty" doc:"Go back to the state before this run."`
-	Reason     string `json:"reason,omitempty" doc:"Why, for the record."`
-	Force      bool   `json:"force,omitempty" doc:"Stop a live cell first."`
+	// Runs are those that the caller has seen.
+	Runs   []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs that may be taken back. If some are named, a request that takes back another one is refused."`
+	Reason string   `json:"reason,omitempty" doc:"Why, for the record."`
+	Force  bool     `json:"force,omitempty" doc:"Stop a live cell first."`
 }
 
 // AcceptBody is the body of POST /v1/cells/{cell}/accept.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/forkcell/forkcell/receipt"
@@ -97,6 +98,9 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 		to, err = s.stateBeforeRun(tx, r, req.Run != "")
 		return err
 	})
+	if err == nil {
+		err = s.takesBackOnly(to, first, req.Runs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +165,21 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 		return nil, err
 	}
 	return res, nil
+}
+
+// takesBackOnly refuses a move to a state that takes back other runs than those that were
+// shown, if a request names those.
+func (s *session) takesBackOnly(to store.Checkpoint, first *store.Run, shown []string) error {
+	if len(shown) == 0 {
+		return nil
+	}
+	undone, err := s.undone(to, first)
+	for _, r := range undone {
+		if !slices.Contains(shown, r.ID) {
+			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.cell.Name+"` shows all that waits", "this would also take back run %s, which the request does not name", r.ID)
+		}
+	}
+	return err
 }
 
 // mayMoveBack returns the runs that a move to a state undoes. It refuses a state that

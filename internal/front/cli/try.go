@@ -31,11 +31,11 @@ cell.
 
 On a terminal, try shows the changes in short and asks what to do: accept and apply
 them, discard them, keep the run pending, show the diff, or open a shell in the cell.
-Nothing is accepted that was not shown. If earlier runs are undecided, they are shown
-first: [1] accepts this run only and leaves out what they changed, [a] accepts them,
-too. A path that both changed is taken whole, and so is a git repository; what the runs
-changed outside the workspace, in the home of the cell for instance, is left out by [1].
-Without a terminal, try ends as run does.`,
+Nothing is accepted or discarded that was not shown. If earlier runs are undecided, they
+are shown first: [1] accepts this run only and leaves out what they changed, [a] accepts
+them, too. A path that both changed is taken whole, and so is a git repository; what the
+runs changed outside the workspace, in the home of the cell for instance, is left out by
+[1]. Without a terminal, try ends as run does.`,
 		Example: `  forkcell try -- make format
   forkcell try --from ./project --policy dev -- npm update`,
 		DisableFlagsInUseLine: true,
@@ -225,7 +225,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		return t.accept(t.shown, t.ids())
 	case "discard":
 		err = t.decide(func(ctx context.Context, e Engine) error {
-			return runRestore(ctx, t.session, e, api.RestoreRequest{Cell: t.cell, Run: t.first.RunID, Reason: "discarded"})
+			return runRestore(ctx, t.session, e, api.RestoreRequest{Cell: t.cell, Run: t.first.RunID, Runs: t.shown, Reason: "discarded"})
 		})
 		return err == nil, err
 	case "keep":

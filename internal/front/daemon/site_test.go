@@ -294,6 +294,26 @@ func TestSiteStory(t *testing.T) {
 	}
 }
 
+// TestSiteLater: the page of a run names the later work that a decision against it takes back.
+func TestSiteLater(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	first, second := d.ran("demo", "echo 1 > one"), d.ran("demo", "echo 2 > two")
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/runs/"+second)
+	r.lacks(`id="later"`)
+	r.get(http.StatusOK, "/ui/runs/"+first)
+	r.has("Reject and Restore also take back 1 later undecided run:", `href="/ui/runs/`+second+`"`)
+	r.send(http.StatusOK, "/ui/runs/"+first+"/decide", "do", "reject")
+	r.lacks(`id="later"`)
+	var status api.StatusResult
+	d.want(http.StatusOK, &status, "GET", "/v1/cells/demo", nil)
+	if len(status.PendingRuns) > 0 {
+		t.Errorf("%v wait", status.PendingRuns)
+	}
+}
+
 // TestSiteControlFiles: the pages mark what an apply holds back, also what only the settings
 // of the source directory make a control file.
 func TestSiteControlFiles(t *testing.T) {

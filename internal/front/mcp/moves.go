@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -68,6 +69,9 @@ func restore(ctx context.Context, c *call, in restoreArgs) (*answer, error) {
 
 func describeMove(m *api.MoveResult) string {
 	text := fmt.Sprintf("cell %s is at %s; %s is left", m.Cell, m.CheckpointID, m.Left)
+	if len(m.Also) > 0 {
+		text += "; also decided: " + strings.Join(m.Also, ", ")
+	}
 	if len(m.Elsewhere) > 0 {
 		text += "; outside the workspace: " + api.ElsewhereText(m.Elsewhere)
 	}

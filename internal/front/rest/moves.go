@@ -21,7 +21,7 @@ func (s *Server) addMoves() {
 	handle(s, move("restore", "restore", "Go back to a state", "restore {cell} {checkpoint}", Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RestoreBody]) (*api.MoveResult, error) {
 			b := in.body()
-			return c.engine.Restore(ctx, api.RestoreRequest{Cell: in.Cell, Checkpoint: b.Checkpoint, Run: b.Run, Reason: b.Reason, Force: b.Force})
+			return c.engine.Restore(ctx, api.RestoreRequest{Cell: in.Cell, Checkpoint: b.Checkpoint, Run: b.Run, Runs: b.Runs, Reason: b.Reason, Force: b.Force})
 		})
 	handle(s, move("accept", "accept", "Accept a run", "accept {cell}", Run, Decide), s.accept)
 	handle(s, move("reject", "reject", "Reject a run", "reject {cell}", Run, Decide),

@@ -49,6 +49,15 @@ type runBody struct {
 // Pending reports whether the run waits for a decision.
 func (b runBody) Pending() bool { return b.Decision == "pending" }
 
+// Later returns the undecided runs after this one, which a decision against it takes back, too.
+func (b runBody) Later() []string {
+	at := slices.Index(b.Cell.PendingRuns, b.RunID)
+	if at < 0 {
+		return nil
+	}
+	return b.Cell.PendingRuns[at+1:]
+}
+
 // AllParam is the parameter of links that keep All.
 func (b runBody) AllParam() string {
 	if b.All {

@@ -3048,6 +3048,8 @@ export interface components {
             reason?: string;
             /** @description Go back to the state before this run. */
             run?: string;
+            /** @description The runs that may be taken back. If some are named, a request that takes back another one is refused. */
+            runs?: string[];
         };
         ResumeBody: {
             /** @description Values for credentials of the policy, by name. They are not kept while a cell is paused on disk. */

@@ -538,6 +538,10 @@ class RestoreBody(TypedDict):
     """
     Go back to the state before this run.
     """
+    runs: NotRequired[list[str]]
+    """
+    The runs that may be taken back. If some are named, a request that takes back another one is refused.
+    """
 
 
 class ResumeBody(TypedDict):
