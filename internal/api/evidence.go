@@ -136,8 +136,10 @@ type ReceiptProblem struct {
 	What string `json:"what"`
 }
 
-// BoundHash is one hash that a receipt binds: verified, not included, mismatch.
+// BoundHash is one hash that a statement binds: verified, freed, missing, not included,
+// mismatch. The id is that of the statement; in a bundle it is left out.
 type BoundHash struct {
+	ID     string `json:"id,omitempty"`
 	What   string `json:"what"`
 	SHA256 string `json:"sha256"`
 	Status string `json:"status"`

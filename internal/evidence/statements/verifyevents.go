@@ -39,7 +39,7 @@ func (v *logVerifier) events(id string, p *receipt.Run) error {
 	default:
 		status = "verified"
 	}
-	v.bound("events", head, status)
+	v.bound(id, "events", head, status)
 	if what != "" {
 		v.problem(id, "events: %s", what)
 		return nil

@@ -46,8 +46,8 @@ func (v *logVerifier) problem(id, format string, args ...any) {
 	v.res.Problems = append(v.res.Problems, api.ReceiptProblem{ID: id, What: fmt.Sprintf(format, args...)})
 }
 
-func (v *logVerifier) bound(what, sum, status string) {
-	v.res.Bound = append(v.res.Bound, api.BoundHash{What: what, SHA256: sum, Status: status})
+func (v *logVerifier) bound(id, what, sum, status string) {
+	v.res.Bound = append(v.res.Bound, api.BoundHash{ID: id, What: what, SHA256: sum, Status: status})
 }
 
 // statements verifies the statements that the database knows, and compares it with
@@ -147,7 +147,7 @@ func (v *logVerifier) verified(st store.Statement, raw []byte, s receipt.Stateme
 	case *receipt.Journal:
 		v.journals[p.Segment] = p
 	case *receipt.Change:
-		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _ string) {}); err != nil {
+		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _, _ string) {}); err != nil {
 			return err
 		}
 		return v.cellPolicy(st.ID, p)
@@ -213,7 +213,7 @@ func (v *logVerifier) logs(id string, p *receipt.Run) error {
 	}
 	for _, l := range p.Logs {
 		if row.OutputFreed {
-			v.bound(l.Stream, l.SHA256, "freed")
+			v.bound(id, l.Stream, l.SHA256, "freed")
 			continue
 		}
 		has, err := v.log.store.HasBlob(l.SHA256)
@@ -247,7 +247,7 @@ func (v *logVerifier) missingAgain() error {
 		for _, m := range v.missing {
 			now, err := tx.Run(m.run)
 			if err == nil && now.OutputFreed {
-				v.bound(m.log.Stream, m.log.SHA256, "freed")
+				v.bound(m.id, m.log.Stream, m.log.SHA256, "freed")
 				continue
 			}
 			if err := v.blob(m.id, m.log.Stream, m.log.SHA256); err != nil {
@@ -261,26 +261,26 @@ func (v *logVerifier) missingAgain() error {
 func (v *logVerifier) blob(id, what, sum string) error {
 	f, err := v.log.store.OpenBlob(sum)
 	if err != nil {
-		v.bound(what, sum, "missing")
+		v.bound(id, what, sum, "missing")
 		v.problem(id, "%s: its stored bytes are missing", what)
 		return nil
 	}
 	defer f.Close()
 	_, err = io.Copy(io.Discard, f)
 	if errors.Is(err, store.ErrDigest) {
-		v.bound(what, sum, "mismatch")
+		v.bound(id, what, sum, "mismatch")
 		v.problem(id, "%s: its stored bytes were changed", what)
 		return nil
 	}
 	if err == nil {
-		v.bound(what, sum, "verified")
+		v.bound(id, what, sum, "verified")
 	}
 	return err
 }
 
 // state checks that the manifest of a state has the signed identity. The bytes
 // themselves are checked by `forkcell verify`.
-func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, status string)) (err error) {
+func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(id, what, sum, status string)) (err error) {
 	if s.row, err = tx.Checkpoint(s.want.ID); errors.Is(err, store.ErrNotFound) {
 		return nil // rows names it
 	}
@@ -288,7 +288,7 @@ func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, s
 		return err
 	}
 	if s.row.Freed {
-		bound("root", s.want.Root, "freed")
+		bound(s.id, "root", s.want.Root, "freed")
 		return nil
 	}
 	m, err := v.log.layers.Manifest(s.row.Layer)
@@ -306,11 +306,11 @@ func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, s
 		}
 		root, meta := t.Roots()
 		if root.String() != roots.Root || meta.String() != roots.MetaRoot {
-			bound(area+" root", roots.Root, "mismatch")
+			bound(s.id, area+" root", roots.Root, "mismatch")
 			v.problem(s.id, "manifest of %s: %s does not have the signed root", s.want.ID, area)
 			continue
 		}
-		bound(area+" root", roots.Root, "verified")
+		bound(s.id, area+" root", roots.Root, "verified")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (v *logVerifier) segment(n int64) (unsigned uint64, err error) {
 	}
 	f, err := v.log.store.OpenSegment(n)
 	if errors.Is(err, fs.ErrNotExist) {
-		v.bound("requests", p.ChainHead, "missing")
+		v.bound(p.JournalID, "requests", p.ChainHead, "missing")
 		v.problem(p.JournalID, "file %d of the journal of requests is missing", n)
 		return 0, nil
 	}
@@ -75,10 +75,10 @@ func (v *logVerifier) segment(n int64) (unsigned uint64, err error) {
 		v.problem(p.JournalID, "file %d of the journal of requests was changed: its chain does not have the signed hash", n)
 	default:
 		if p.Records > 0 {
-			v.bound("requests", p.ChainHead, "verified")
+			v.bound(p.JournalID, "requests", p.ChainHead, "verified")
 		}
 		return all - uint64(p.Records), nil
 	}
-	v.bound("requests", p.ChainHead, "mismatch")
+	v.bound(p.JournalID, "requests", p.ChainHead, "mismatch")
 	return 0, nil
 }

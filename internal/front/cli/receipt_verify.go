@@ -28,7 +28,7 @@ func newReceiptVerify(s *session) *cobra.Command {
 		Use:   "verify RECEIPT | --cell CELL | --all | --bundle FILE",
 		Short: "Check signatures, chains and every bound hash",
 		Long: `Check signatures, chains and every bound hash. If something does not hold, it is
-listed and the exit code is 4.
+listed and the exit code is 4. --all and --cell print one line for each receipt.
 
 A bundle needs a trusted key: the home's own, one given with --key, or one trusted by
 key trust. The key inside a bundle is never enough. If one signed it, the first four lines
@@ -51,7 +51,7 @@ The evidence of a removed cell is found by the name that it had.`,
 	f.StringVar(&o.cell, "cell", "", "every receipt of this `CELL`")
 	f.BoolVar(&o.all, "all", false, "every receipt of the home")
 	f.StringVar(&o.bundle, "bundle", "", "the bundle in this `FILE`")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "with --all and --cell, one line for each bound hash")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "with --all and --cell, also a line for each bound hash")
 	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB`")
 	return cmd
 }
@@ -100,19 +100,45 @@ func printReceiptVerify(p *page, r *api.ReceiptVerifyResult, o receiptVerifyOpti
 	for _, n := range r.Notes {
 		p.printf("  %s\n", quote.Line(n))
 	}
-	if (o.all || o.cell != "") && !o.verbose {
-		if text := boundSummary(r.Bound); text != "" {
-			p.printf("  bound hashes: %s\n", text)
-		}
+	if !o.all && o.cell == "" {
+		p.table(boundRows(p, "  ", r.Bound))
 		return
 	}
-	if len(r.Bound) > 0 {
-		rows := [][]string{}
-		for _, b := range r.Bound {
-			rows = append(rows, []string{"  " + quote.Line(b.What), short(quote.Line(b.SHA256)), p.word(quote.Line(b.Status))})
+	printEachBound(p, r, o.verbose)
+}
+
+// printEachBound prints a line for each statement that binds hashes, and all of its hashes
+// if details are asked for.
+func printEachBound(p *page, r *api.ReceiptVerifyResult, verbose bool) {
+	var ids []string
+	bound := map[string][]api.BoundHash{}
+	for _, b := range r.Bound {
+		if bound[b.ID] == nil {
+			ids = append(ids, b.ID)
 		}
-		p.table(rows)
+		bound[b.ID] = append(bound[b.ID], b)
 	}
+	rows := [][]string{}
+	for _, id := range ids {
+		word := "ok"
+		if slices.ContainsFunc(r.Problems, func(x api.ReceiptProblem) bool { return x.ID == id }) {
+			word = "mismatch"
+		}
+		rows = append(rows, []string{"  " + quote.Line(id), p.word(word), quote.Line(boundSummary(bound[id]))})
+		if verbose {
+			rows = append(rows, boundRows(p, "    ", bound[id])...)
+		}
+	}
+	p.table(rows)
+}
+
+// boundRows returns a line for each hash.
+func boundRows(p *page, indent string, bound []api.BoundHash) [][]string {
+	rows := [][]string{}
+	for _, b := range bound {
+		rows = append(rows, []string{indent + quote.Line(b.What), short(quote.Line(b.SHA256)), p.word(quote.Line(b.Status))})
+	}
+	return rows
 }
 
 // boundSummary counts bound hashes by what became of them.

@@ -1750,6 +1750,7 @@ export interface components {
             files: number;
         };
         BoundHash: {
+            id?: string;
             sha256: string;
             status: string;
             what: string;

@@ -113,6 +113,7 @@ class BoundHash:
     sha256: str
     status: str
     what: str
+    id: str | None = None
 
 
 @dataclass(kw_only=True)
