@@ -94,6 +94,15 @@ func Missing(what, name, hint string) *Error {
 	return &Error{Kind: NotFound, Code: CodeNotFound, Message: fmt.Sprintf("no such %s: %s", what, name), Hint: hint}
 }
 
+// NoReceipt returns the error of a caller who wants the latest receipt of a cell, or of all
+// cells if the name is empty, where no run was made.
+func NoReceipt(cell string) *Error {
+	if cell == "" {
+		return Missing("receipt", "no run was made yet", "`forkcell run CELL -- CMD` makes one")
+	}
+	return Missing("receipt", "no run was made in cell "+cell+" yet", "`forkcell receipt list` shows the receipts of all cells")
+}
+
 // Refusef returns an error about something that will not be done.
 func Refusef(code Code, hint, format string, args ...any) *Error {
 	return &Error{Kind: Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}

@@ -50,13 +50,9 @@ func (h *History) runWithReceipt(id, cell string) (r store.Run, err error) {
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = noReceipt()
+		err = api.NoReceipt(cell)
 	}
 	return r, err
-}
-
-func noReceipt() error {
-	return api.Missing("receipt", "no run was made yet", "`forkcell run CELL -- CMD` makes one")
 }
 
 // findReceipt resolves a receipt by its id, or returns the latest of a cell or of
@@ -84,7 +80,7 @@ func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 	}
 	r, err := tx.LastRun(cellID)
 	if errors.Is(err, store.ErrNotFound) {
-		err = noReceipt()
+		err = api.NoReceipt(cell)
 	}
 	return r, err
 }

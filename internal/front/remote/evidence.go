@@ -32,7 +32,7 @@ func (e *Engine) Receipt(ctx context.Context, id, cell string, _ bool) (*api.Rec
 			return nil, err
 		}
 		if len(list) == 0 {
-			return nil, api.Missing("receipt", "no run was made yet", "`forkcell run CELL -- CMD` makes one")
+			return nil, api.NoReceipt(cell)
 		}
 		id = list[len(list)-1].ReceiptID
 	}
