@@ -164,6 +164,7 @@ func targets() []string {
 		"/", "/ok/", "/ok/a", "/ok/put", "/ok/secret", "/ok/%73ecret", "/ok/SECRET", "/nope", "/ok/../nope", "/nope/../ok/a", "/ok/%2e%2e/nope", "/ok/..;x/nope",
 		"/ok/..%2fnope", "/ok/a%2Fb", "/ok/a%2fb", "/ok/put/a%2Fb", "/ok/a\\b", "/ok/a%5Cb", "/ok/%00", "/ok/%0a", "/ok/%7f", "/ok/%zz", "/ok/%", "/ok/\xc3\xa9", "/ok/%C3%A9",
 		"/ok/a#b", "//ok/a", "/ok//a", "/ok/./a", "/../ok/a", "/ok/" + strings.Repeat("a", 4100), "/ok/%252e%252e/nope", "/ok/a;b=c",
+		"/ok/%2573ecret", "/%256fk/a", "/ok%2Fsecret", "/ok/a%2Fsecret", "/ok/a%2f..%5csecret", "/at%2F%2540",
 		"/at/%40", "/at/@", "/both/%40", "/both/@", "/odd/{", "/odd/%7b", "/odd/\"<>^`{|}[]", "/ok/%21%24%26", "/ok/%2A", "/ok/*",
 		"/q", "/q?n=1", "/q?n=2", "/q?n=1&n=2", "/q?n=%31", "/q?n=1;m=2", "/q?n=%zz", "/q?n=1#x", "/q?n=\xc3", "/ok/a?", "/ok/a?b?c",
 	}
@@ -172,7 +173,7 @@ func targets() []string {
 func headers() []string {
 	return []string{
 		"X-HTTP-Method-Override: PUT", "X-HTTP-Method: delete", "X-Method-Override:  GET ", "x-http-method-override: FROB", "X-HTTP-Method-Override:",
-		"X-Original-URL: /ok/a", "X-Rewrite-Url: /", "Upgrade: h2c", "Upgrade: websocket", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "X-Forwarded-Method: PUT",
+		"X-Original-URL: /ok/a", "X_Original_URL: /ok/a", "X_HTTP-Method: GET", "X_Plain: a", "X-Rewrite-Url: /", "Upgrade: h2c", "Upgrade: websocket", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "X-Forwarded-Method: PUT",
 	}
 }
 

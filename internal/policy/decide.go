@@ -141,7 +141,7 @@ func denial(found []candidate, q Request) (first Explanation, denied bool) {
 		if rule == "" {
 			continue
 		}
-		e := audited(Explanation{Rule: rule, Reason: "a deny rule matches, and deny rules win"}, c.ep.Enforcement == Audit)
+		e := audited(Explanation{Rule: rule, Reason: denyWins}, c.ep.Enforcement == Audit)
 		if !e.Audited {
 			return e, true
 		}
@@ -151,6 +151,8 @@ func denial(found []candidate, q Request) (first Explanation, denied bool) {
 	}
 	return first, denied
 }
+
+const denyWins = "a deny rule matches, and deny rules win"
 
 // denies returns the name of the endpoint's deny rule for a request; "" if none
 // matches.

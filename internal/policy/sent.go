@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -84,7 +85,46 @@ func Misleading(method string, header map[string][]string) string {
 			return "the header " + name + " could make another request of this one"
 		}
 	}
-	return ""
+	return respelled(header)
+}
+
+// respelled returns why a header could be taken for one that says what a request is: many
+// gateways treat "-", "_" and other signs in the names of headers alike.
+func respelled(header map[string][]string) (reason string) {
+	for name := range header {
+		if strings.IndexFunc(name, odd) < 0 {
+			continue
+		}
+		other := textproto.CanonicalMIMEHeaderKey(strings.Map(func(c rune) rune {
+			if odd(c) {
+				return '-'
+			}
+			return c
+		}, name))
+		text := "some servers take the header " + show(name) + " for " + other
+		if slices.Contains(meaningful(), other) && (reason == "" || text < reason) {
+			reason = text
+		}
+	}
+	return reason
+}
+
+// odd reports whether a character is unusual in the name of a header.
+func odd(c rune) bool {
+	return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+}
+
+// meaningful returns the headers by which a request is read and decided.
+func meaningful() []string {
+	return append([]string{
+		"Content-Encoding", "Content-Length", "Content-Type", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id",
+		"Transfer-Encoding", "X-Original-Url", "X-Rewrite-Url",
+	}, overriding()...)
+}
+
+// overriding returns the headers from which some frameworks take the method.
+func overriding() []string {
+	return []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 }
 
 // EscapeOdd escapes characters that an address may not hold, so that rules and
@@ -130,27 +170,66 @@ func (q Request) Otherwise(header map[string][]string, decided Explanation, expl
 	if !decided.Allowed {
 		return decided
 	}
-	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+	if e := q.elsewhere(explain); !e.Allowed || e.Audited {
+		return e
+	}
+	for _, name := range overriding() {
 		for _, method := range header[name] {
 			other := q
 			other.Method = strings.ToUpper(strings.TrimSpace(method))
 			if reason := Misleading(other.Method, nil); reason != "" {
 				return Explanation{Rule: ruleRequest, Reason: "the header " + name + " makes another request of this one: " + reason}
 			}
-			if e := explain(other); !e.Allowed || e.Audited {
+			e := explain(other)
+			if e.Allowed && !e.Audited {
+				e = other.elsewhere(explain)
+			}
+			if !e.Allowed || e.Audited {
 				e.Reason = "the header " + name + " makes another request of this one: " + e.Reason
 				return e
 			}
 		}
 	}
-	if loose := unescapeDelimiters(q.Path); loose != q.Path {
+	return decided
+}
+
+// elsewhere decides about the other paths that servers may read. Where an encoded slash
+// may stand in a segment, deny rules hold for the path that has a slash there, too.
+func (q Request) elsewhere(explain func(Request) Explanation) Explanation {
+	if !strings.Contains(q.Path, "%") {
+		return Explanation{Allowed: true}
+	}
+	for _, path := range append([]string{q.Path}, readings(q.Path)...) {
 		other := q
-		other.Path = loose
-		if e := explain(other); !e.Allowed || e.Audited {
-			return e
+		if other.Path = path; path != q.Path {
+			if e := explain(other); !e.Allowed || e.Audited {
+				return e
+			}
+		}
+		if slashed, err := match.URLPath(encodedSlashes.Replace(path), true); err == nil && slashed != path {
+			other.Path = slashed
+			if e := explain(other); strings.HasPrefix(e.Reason, denyWins) {
+				return e
+			}
 		}
 	}
-	return decided
+	return Explanation{Allowed: true}
+}
+
+var encodedSlashes = strings.NewReplacer("%2F", "/", "%5C", "/")
+
+// readings returns the other paths that servers read in a canonical one, if they decode
+// escapes of delimiters, or escapes that were encoded again.
+func readings(path string) (out []string) {
+	for path != "" {
+		if loose := unescapeDelimiters(path); loose != path {
+			out = append(out, loose)
+		}
+		if path = match.Decoded(path); path != "" {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // unescapeDelimiters decodes the escapes of characters that need none in a

@@ -209,20 +209,24 @@ func TestMethodOverride(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, rules(restAPI))
 	up := c.serve(api, 443, http.HandlerFunc(mirror))
-	status, body, _ := get(t, c.client(true), "POST", "https://"+api+"/echo", nil, "X-HTTP-Method-Override", "delete")
-	if status != 403 {
-		t.Error(status, body)
+	for _, name := range []string{"X-HTTP-Method-Override", "X_HTTP_Method_Override", "x-http_method", "X.Method.Override", "X_Original-URL", "Content_Type", "Transfer_Encoding"} {
+		status, body, _ := get(t, c.client(true), "POST", "https://"+api+"/echo", nil, name, "delete")
+		if status != 403 {
+			t.Error(name, status, body)
+		}
 	}
 	up.untouched(t)
 }
 
-// TestEscapedDelimiters checks that a deny rule holds for other spellings of its
-// path.
-func TestEscapedDelimiters(t *testing.T) {
+// TestEscapedPaths checks that a deny rule holds for other spellings of its path.
+func TestEscapedPaths(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, rules(`{host: api.example.com, port: 443, protocol: rest, access: read-only, deny_rules: [{method: "*", path: "/@corp/**"}]}`))
+	c := newCell(t, rules(`{host: api.example.com, port: 443, protocol: rest, access: read-only, allow_encoded_slash: true, deny_rules: [{method: "*", path: "/@corp/**"}]}`))
 	up := c.serve(api, 443, http.HandlerFunc(mirror))
-	for _, path := range []string{"/@corp/x", "/%40corp/x"} {
+	for _, path := range []string{
+		"/@corp/x", "/%40corp/x", "/%2540corp/x", "/@%2563orp/x", "/@%25%36%33orp/x", "/@%252563orp/x", "/%2540%2563orp/x",
+		"/@corp%2Fx", "/@corp%5Cx", "/%2F@corp/x", "/a/..%2F@corp/x", "/a/.%5C@corp/x", "/a/%2e%2e%2F@corp/x",
+	} {
 		if status, body, _ := get(t, c.client(true), "GET", "https://"+api+path, nil); status != 403 {
 			t.Error(path, status, body)
 		}

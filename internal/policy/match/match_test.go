@@ -2,6 +2,7 @@ package match_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -91,15 +92,20 @@ func TestURLPath(t *testing.T) {
 			t.Errorf("%q = %q, %v, want %q", row[0], got, err, row[1])
 		}
 	}
-	if got, err := match.URLPath("/a%2f..%2Fb/c", true); err != nil || got != "/a%2F..%2Fb/c" {
+	if got, err := match.URLPath("/a%2f..a%2Fb/c", true); err != nil || got != "/a%2F..a%2Fb/c" {
 		t.Errorf("an encoded slash is opaque where it is allowed: %q, %v", got, err)
 	}
-	if got, err := match.URLPath("/a%5c..%5Cb/c", true); err != nil || got != "/a%5C..%5Cb/c" {
+	if got, err := match.URLPath("/a%5c..a%5Cb/c", true); err != nil || got != "/a%5C..a%5Cb/c" {
 		t.Errorf("an encoded backslash is opaque where it is allowed: %q, %v", got, err)
 	}
 	for _, p := range []string{"/a%252fb", "/a%255cb", "/%252e%252e/b", "/%c0%af", "/a%2f%c0%ae"} {
 		if got, err := match.URLPath(p, true); err == nil {
 			t.Errorf("%q = %q although allow_encoded_slash is for single encodings only", p, got)
+		}
+	}
+	for _, p := range []string{"/a/..%2fb", "/a/b%2f..", "/a%5c.%2fb", "/a%2f%2e%2e%5cb", "/a%2f..;x", "/a/..;x%2fb"} {
+		if got, err := match.URLPath(p, true); !errors.Is(err, match.ErrEncodedDots) {
+			t.Errorf("%q = %q, %v: a server that decodes it goes up", p, got, err)
 		}
 	}
 	if _, err := match.URLPath("/"+strings.Repeat("a", match.MaxPattern), false); err == nil {
@@ -108,6 +114,17 @@ func TestURLPath(t *testing.T) {
 	for _, p := range []string{"/a%2fb", "/a%61", "/a;x", "/a/%2e%2e/b", "/a b"} {
 		if _, err := match.NewURLPath(p, true); err == nil {
 			t.Errorf("NewURLPath(%q): a pattern that no request can match is accepted", p)
+		}
+	}
+}
+
+func TestDecoded(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/a": "", "/100%25": "", "/a%25zz": "", "/%2541": "/A", "/%252541": "/%2541", "/%2540x/%2561": "/%40x/a", "/a%2Fb%2562": "/a%2Fbb",
+	} {
+		if got := match.Decoded(path); got != want {
+			t.Errorf("%q = %q, want %q", path, got, want)
 		}
 	}
 }

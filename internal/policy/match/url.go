@@ -13,6 +13,7 @@ var (
 	ErrByte         = errors.New("the path holds a control character, a space, a fragment, a backslash or a byte that is not ASCII")
 	ErrEscape       = errors.New("the path holds a percent sign without two hexadecimal digits")
 	ErrEncodedSlash = errors.New("the path holds an encoded slash or backslash (%2F, %5C), which allow_encoded_slash does not permit here")
+	ErrEncodedDots  = errors.New("the path holds a dot segment beside an encoded slash or backslash")
 	ErrEncodedTwice = errors.New("the path holds a dot, a slash, a backslash or a control character that is encoded twice")
 	ErrOverlong     = errors.New("the path holds an overlong form of UTF-8")
 	ErrAboveRoot    = errors.New("the path leads above the root")
@@ -112,7 +113,24 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 	if b.Len() == plain.Len() && !cut {
 		return b.String(), nil // without escapes
 	}
+	if encodedSlash && dotted(plain.String()) {
+		return "", ErrEncodedDots
+	}
 	return b.String(), checkDecoded(plain.String())
+}
+
+// dotted reports whether a decoded segment holds separators, and a dot segment between
+// them: a server that decodes them goes to another directory.
+func dotted(s string) bool {
+	if !strings.ContainsAny(s, `/\`) {
+		return false
+	}
+	for part := range strings.SplitSeq(strings.ReplaceAll(s, `\`, "/"), "/") {
+		if part, _, _ = strings.Cut(part, ";"); part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // maxEncoded is the number of times that a character may be encoded.
@@ -137,6 +155,26 @@ func checkDecoded(s string) error {
 		s = again
 	}
 	return ErrEncodedTwice
+}
+
+// Decoded returns the canonical form of the path that a server reads in a canonical one
+// when it decodes once more what was encoded again; "" if nothing was. Repeated, it ends.
+func Decoded(path string) string {
+	if !strings.Contains(path, "%25") {
+		return ""
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		b.WriteByte(path[i])
+		if _, ok := unhex(path, i+3); ok && strings.HasPrefix(path[i:], "%25") {
+			i += 2
+		}
+	}
+	again, err := URLPath(b.String(), true)
+	if err != nil || again == path {
+		return ""
+	}
+	return again
 }
 
 // decode resolves the escapes of a text, and reports whether a dot, a separator
