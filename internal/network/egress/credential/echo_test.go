@@ -63,6 +63,9 @@ func TestEchoRenewedMeanwhile(t *testing.T) {
 	if given.Same("a", "REAL-other-value") {
 		t.Error("a value that the operator gave was replaced")
 	}
+	if !given.Repeated([]byte("a REAL-other-value")) {
+		t.Error("a value that was renewed is not known where the operator gave another")
+	}
 	if before, err = after.Reload(credentials, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +74,23 @@ func TestEchoRenewedMeanwhile(t *testing.T) {
 	}
 	if !before.Same("a", "REAL-third-value") || !before.Repeated([]byte("a REAL-third-value")) {
 		t.Error("the renewed value is not the one of the new policy")
+	}
+}
+
+// TestEchoOfAnHour: a cell can renew a login once a minute, and the values of the last hour
+// may still be good.
+func TestEchoOfAnHour(t *testing.T) {
+	t.Parallel()
+	set, _ := shapedSet(t, "", "REAL-value-0")
+	for i := range 60 {
+		if _, err := set.Renew("a", value(t, fmt.Sprintf("REAL-value-%d", i+1)), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 61 {
+		if text := fmt.Sprintf("(REAL-value-%d)", i); !set.Repeated([]byte(text)) {
+			t.Errorf("%s was forgotten", text)
+		}
 	}
 }
 

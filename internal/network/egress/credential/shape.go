@@ -121,8 +121,12 @@ func (u *use) safe(b []byte) int {
 	}
 }
 
-// maxPast is how many replaced values of a credential are remembered.
-const maxPast = 8
+// maxPast is how many replaced values of a credential are remembered: those of an hour, if
+// a cell renews a login as often as it can. maxLeads is how many leads are.
+const (
+	maxPast  = 64
+	maxLeads = 8
+)
 
 // Renew replaces the value of a credential. Later requests are sent the new one. The
 // lead is that of the placeholder from now on; the earlier ones stay known. The Set
@@ -147,14 +151,18 @@ func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
 	return e.shown(), nil
 }
 
-// follow takes a value that was renewed in the Set before this one, unless the operator
-// has given another.
+// follow takes a value that was renewed in the Set before this one. Where the operator has
+// given another, it is only remembered.
 func (s *Set) follow(name string, value *Value, lead string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	e := s.named(name)
+	if s.signer != nil && (e == nil || !e.kept) { // else it was dropped
+		s.past, s.echo = append(s.past, value.clone()), nil
+		s.next.follow(name, value, lead)
+	}
 	s.mu.Unlock()
 	if e != nil && e.kept {
 		_, _ = s.Renew(name, value.clone(), lead) // fails if this Set was dropped meanwhile
@@ -175,7 +183,7 @@ func (e *entry) renew(value *Value, lead string) {
 		e.past = slices.Delete(e.past, 0, 1)
 	}
 	e.leads = append(slices.DeleteFunc(e.leads, func(old string) bool { return old == lead }), lead)
-	if len(e.leads) > maxPast {
+	if len(e.leads) > maxLeads {
 		e.leads = slices.Delete(e.leads, 0, 1)
 	}
 }

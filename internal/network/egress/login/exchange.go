@@ -33,6 +33,10 @@ func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, pass
 	fields["grant_type"] = grantType
 	for key, place := range r.endpoint.Request {
 		t, _ := r.token(place)
+		// The host may have renewed it. Answers are searched for what was sent.
+		if _, err := r.use(t, old[place].text); err != nil {
+			return nil, r.refused("log in on the host again", "the login of the host cannot be used: %s: %s", place, err)
+		}
 		used = append(used, t.Credential)
 		fields[key] = old[place].text
 	}

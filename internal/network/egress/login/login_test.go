@@ -247,6 +247,13 @@ func TestRefusals(t *testing.T) {
 		"echo in an error": {func(s *service, _ *session) {
 			s.answer = func(r string) (int, string) { return 400, `{"error":"bad ` + r + `"}` }
 		}, nil, "repeats a credential", 1},
+		"echo of what the host has renewed": {func(s *service, _ *session) {
+			s.write(strings.ReplaceAll(s.host(), "-1\"", "-7\""))
+			s.answer = func(r string) (int, string) { return 400, `{"error":"bad ` + r + `"}` }
+		}, nil, "repeats a credential", 1},
+		"a token that no request can carry": {func(s *service, _ *session) {
+			s.write(strings.ReplaceAll(s.host(), `refresh-1"`, `refresh-\n"`))
+		}, nil, "cannot be used", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
