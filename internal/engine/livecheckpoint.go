@@ -86,7 +86,7 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 		if chk.Memory, err = keep(chk.ID); err != nil {
 			return nil, err
 		}
-		if chk.MemoryBytes, err = e.Images().Image(chk.ID).Size(); err != nil {
+		if chk.MemoryBytes, err = e.Images().Image(chk.ID).Size(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -86,8 +86,12 @@ func (l *liveRun) keepPause(ctx context.Context, image moments.Image, fsOnly boo
 	if err != nil {
 		return err
 	}
+	size, err := e.Images().Image(id).Size(ctx)
+	if err != nil {
+		return errors.Join(saveError(l.r.cell.Name, err), e.Images().Image(id).Remove())
+	}
 	rec := l.r.rec
-	rec.Pause = &store.Pause{RunID: rec.ID, At: e.Now().UTC(), Image: digest, FSOnly: fsOnly, Runtime: rec.Runtime, Memory: rec.Memory, CPUsMilli: rec.CPUsMilli}
+	rec.Pause = &store.Pause{RunID: rec.ID, At: e.Now().UTC(), Image: digest, FSOnly: fsOnly, Bytes: size, Runtime: rec.Runtime, Memory: rec.Memory, CPUsMilli: rec.CPUsMilli}
 	failpoint.Hit("pause.kept")
 	err = e.Store.Update(func(tx *store.Tx) error {
 		if err := also(tx); err != nil {

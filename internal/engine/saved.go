@@ -27,10 +27,7 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) 
 	if p == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	saved := &SavedCell{LiveCell: inventory.LiveCell{Cell: c.Name, Actor: e.Caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}}
-	if saved.Disk, err = e.PausedBytes(c); err != nil {
-		return nil, err
-	}
+	saved := &SavedCell{LiveCell: inventory.LiveCell{Cell: c.Name, Actor: e.Caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}, Disk: e.PausedBytes(c)}
 	var run savedRun
 	_, err = run.read(e.Images().Image(moments.Paused(p.RunID)))
 	if errors.Is(err, moments.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {

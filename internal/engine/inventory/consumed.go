@@ -2,12 +2,9 @@ package inventory
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
-	"github.com/forkcell/forkcell/internal/storage/moments"
 	"github.com/forkcell/forkcell/internal/storage/store"
 )
 
@@ -75,15 +72,11 @@ func (inv *Inventory) OwnBytes(context.Context) (total int64, err error) {
 			if err != nil {
 				return err
 			}
-			paused, err := inv.PausedBytes(c)
-			if err != nil {
-				return err
-			}
 			evidence, err := tx.EvidenceBytes(c.ID)
 			if err != nil {
 				return err
 			}
-			total += own + paused + evidence
+			total += own + inv.PausedBytes(c) + evidence
 		}
 		return nil
 	})
@@ -115,28 +108,14 @@ func (inv *Inventory) LentBytes() (total int64, err error) {
 
 // PausedBytes returns the disk space of what a cell is paused with, if it is. That of a
 // cell that is being resumed is about to be freed.
-func (inv *Inventory) PausedBytes(c store.Cell) (int64, error) {
+func (inv *Inventory) PausedBytes(c store.Cell) int64 {
 	if c.Paused == nil {
-		return 0, nil
+		return 0
 	}
 	if _, resumed := inv.Supervisor(c); resumed {
-		return 0, nil
+		return 0
 	}
-	n, err := inv.Images().Image(moments.Paused(c.Paused.RunID)).Size()
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // it has just been resumed, or is lost
-	}
-	return n, err
-}
-
-// shownPausedBytes is PausedBytes for a list of cells, which must not fail because the
-// memory of one of them is damaged: that counts as nothing, and resume tells it.
-func (inv *Inventory) shownPausedBytes(c store.Cell) int64 {
-	n, err := inv.PausedBytes(c)
-	if err != nil {
-		inv.Logger.Warn("measure the memory of a paused cell", "cell", c.Name, "error", err)
-	}
-	return n
+	return c.Paused.Bytes
 }
 
 // PauseWrites reports whether a pause of a live cell writes the memory of its processes

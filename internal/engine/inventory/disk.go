@@ -88,10 +88,7 @@ func (inv *Inventory) layersByCell() (cells []store.Cell, layers []map[string]bo
 				return err
 			}
 			set := map[string]bool{}
-			memory, err := inv.PausedBytes(c)
-			if err != nil {
-				return err
-			}
+			memory := inv.PausedBytes(c)
 			for _, at := range states {
 				if !at.Freed {
 					memory += at.MemoryBytes

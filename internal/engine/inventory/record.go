@@ -73,7 +73,7 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 // present describes a cell as it is now for the caller.
 func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
 	info := r.info
-	info.OwnBytes += inv.shownPausedBytes(r.cell)
+	info.OwnBytes += inv.PausedBytes(r.cell)
 	info.State = inv.state(r.cell, r.running)
 	if inv.Caller.MaySee(r.forkedFrom) {
 		info.ForkedFrom = r.forkedFrom

@@ -64,7 +64,7 @@ func (inv *Inventory) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, erro
 	if err != nil {
 		return u, err
 	}
-	u.Checkpoints, u.OwnBytes = len(states), ownBytes(states)+inv.shownPausedBytes(c)
+	u.Checkpoints, u.OwnBytes = len(states), ownBytes(states)+inv.PausedBytes(c)
 	u.State = inv.state(c, slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.State == "done" }))
 	for _, r := range runs {
 		switch {

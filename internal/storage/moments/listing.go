@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/forkcell/forkcell/internal/storage/fsx"
+	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
 // contents is the file that lists the others of an image. Its digest is that of the
@@ -23,11 +23,12 @@ const maxSmall = 64 << 20
 // entry is one file or directory of an image. Times are left out: they are those of
 // the cell's files, and nothing depends on them.
 type entry struct {
-	Path   []byte `json:"path"`
-	Mode   uint32 `json:"mode"`
-	UID    uint32 `json:"uid"`
-	GID    uint32 `json:"gid"`
-	Size   int64  `json:"size,omitempty"`
+	Path []byte `json:"path"`
+	Mode uint32 `json:"mode"`
+	UID  uint32 `json:"uid"`
+	GID  uint32 `json:"gid"`
+	Size int64  `json:"size,omitempty"`
+	// Digest is that of a file's contents, as in a state of a cell.
 	Digest string `json:"sha256,omitempty"`
 	Target []byte `json:"target,omitempty"`
 }
@@ -37,92 +38,71 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Size returns how many bytes the files of a kept image have.
-func (m Image) Size() (total int64, err error) {
-	list, err := m.Read(contents)
+// inodeSize is the least that any name counts, as everywhere in a home.
+const inodeSize = 4096
+
+// Size returns the disk space of an image.
+func (m Image) Size(ctx context.Context) (total int64, err error) {
+	dir, err := m.Open()
 	if err != nil {
 		return 0, fmt.Errorf("measure memory: %w", err)
 	}
-	total = int64(len(list))
-	for line := range bytes.Lines(list) {
-		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return 0, fmt.Errorf("measure memory: %w", err)
-		}
-		total += e.Size
-	}
-	return total, nil
+	defer dir.Close()
+	const blockSize = 512
+	err = fsx.Walk(ctx, dir, fsx.Visitor{Enter: func(at *fsx.Step) (bool, error) {
+		total += max(at.Info.Blocks*blockSize, inodeSize)
+		return true, nil
+	}})
+	return total, err
 }
 
 // listing describes every byte of an image but the list itself, one entry in a line. A
 // cell chooses how many files there are, so the list has a longest length.
 func listing(ctx context.Context, dir *fsx.Dir, longest int) ([]byte, error) {
 	var out bytes.Buffer
-	err := list(ctx, dir, "", longest, &out)
-	return out.Bytes(), err
-}
-
-func list(ctx context.Context, dir *fsx.Dir, prefix string, longest int, out *bytes.Buffer) error {
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if prefix == "" && name == contents {
-			continue
+	sum := tree.NewContent()
+	err := fsx.Walk(ctx, dir, fsx.Visitor{Enter: func(at *fsx.Step) (bool, error) {
+		name := at.Path()
+		if name == contents {
+			return false, nil
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		info, err := dir.Lstat(name)
-		if err != nil {
-			return err
-		}
-		e := entry{Path: []byte(prefix + name), Mode: info.Mode, UID: info.UID, GID: info.GID}
-		if err := e.describe(dir, name, info); err != nil {
-			return err
+		e := entry{Path: []byte(name), Mode: at.Info.Mode, UID: at.Info.UID, GID: at.Info.GID}
+		if err := e.describe(ctx, at, sum); err != nil {
+			return false, err
 		}
 		line, err := json.Marshal(e)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if out.Len()+len(line) >= longest {
-			return fmt.Errorf("it has more files than a list of %d bytes can name", longest)
+			return false, fmt.Errorf("it has more files than a list of %d bytes can name", longest)
 		}
 		out.Write(append(line, '\n'))
-		if !info.IsDir() {
-			continue
-		}
-		sub, err := dir.OpenDir(name)
-		if err != nil {
-			return err
-		}
-		err = list(ctx, sub, prefix+name+"/", longest, out)
-		_ = sub.Close() // it was only read
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return true, nil
+	}})
+	return out.Bytes(), err
 }
 
-// describe adds what a file or a link holds.
-func (e *entry) describe(dir *fsx.Dir, name string, info fsx.Info) error {
+// describe adds what a file or a link holds. Holes are not read: a cell can make them of
+// any length.
+func (e *entry) describe(ctx context.Context, at *fsx.Step, sum *tree.Content) error {
 	switch {
-	case info.IsSymlink():
-		target, err := dir.Readlink(name)
+	case at.Info.IsSymlink():
+		target, err := at.Dir().Readlink(at.Name)
 		e.Target = []byte(target)
 		return err
-	case info.IsRegular():
-		f, err := dir.OpenFile(name)
+	case at.Info.IsRegular():
+		f, err := at.Dir().OpenFile(at.Name)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		h := sha256.New()
-		e.Size, err = io.Copy(h, f)
-		e.Digest = hex.EncodeToString(h.Sum(nil))
+		sum.Reset(at.Info.Size, nil)
+		if e.Size, err = fsx.ReadSparse(ctx, f, sum); err != nil {
+			return err
+		}
+		digest, _, err := sum.Sum(nil)
+		e.Digest = hex.EncodeToString(digest[:])
 		return err
 	}
 	return nil

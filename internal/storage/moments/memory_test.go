@@ -1,6 +1,7 @@
 package moments
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -98,6 +99,95 @@ func TestManyFiles(t *testing.T) {
 	if part, err := listing(t.Context(), dir, len(all)/2); err == nil || len(part) > len(all)/2 {
 		t.Errorf("%d bytes, %v", len(part), err)
 	}
+}
+
+// TestHoles: a file of terabytes that takes no space costs nothing to keep or verify, and
+// counts with what it takes; each name counts as an inode.
+func TestHoles(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	home, err := fsx.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	m, err := In(home, path).New("run_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const large = 4 << 40
+	tmp := filepath.Join(path, Dir, "run_1", "tmp")
+	err = errors.Join(os.Mkdir(tmp, 0o700), os.WriteFile(tmp+"/hole", []byte("data"), 0o600))
+	for i := range 20 {
+		err = errors.Join(err, os.WriteFile(tmp+"/"+strconv.Itoa(i), nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(tmp+"/hole", large); err != nil {
+		t.Skipf("this file system has no files of that size: %v", err)
+	}
+	m, digest, err := m.Keep(t.Context(), "chk_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Verify(t.Context(), digest); err != nil {
+		t.Error(err)
+	}
+	if n, err := m.Size(t.Context()); err != nil || n < 20*4096 || n > 1<<20 {
+		t.Errorf("it takes %d bytes, %v", n, err)
+	}
+	hole := filepath.Join(path, Dir, "chk_1", "tmp", "hole")
+	f, err := os.OpenFile(hole, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("x"), large/2); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Verify(t.Context(), digest); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a byte in the hole: %v", err)
+	}
+}
+
+// TestDeepTree: the depth of a tree takes no descriptors, and no stack.
+func TestDeepTree(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir, err := fsx.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	const depth = 300
+	if err := os.MkdirAll(filepath.Join(path, strings.Repeat("d/", depth)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	before, most := open(), 0
+	ctx := &looking{Context: t.Context(), look: func() { most = max(most, open()-before) }}
+	list, err := listing(ctx, dir, maxSmall)
+	if err != nil || len(entries(list)) != depth || most > depth/2 {
+		t.Errorf("%d entries, %d descriptors, %v", len(entries(list)), most, err)
+	}
+}
+
+// looking is a context that calls a function whenever it is asked.
+type looking struct {
+	context.Context //nolint:containedctx // it is one
+	look            func()
+}
+
+func (l *looking) Err() error {
+	l.look()
+	return l.Context.Err()
 }
 
 // TestNoRegularFile: a FIFO or a directory in the place of a file of an image is found,

@@ -64,6 +64,8 @@ type Pause struct {
 	// FSOnly is set, its memory.
 	Image  string `json:"image"`
 	FSOnly bool   `json:"fs_only,omitempty"`
+	// Bytes is the disk space of what was kept.
+	Bytes int64 `json:"bytes,omitempty"`
 	// Runtime, Memory (bytes) and CPUsMilli are those of the run.
 	Runtime   string `json:"runtime"`
 	Memory    int64  `json:"memory,omitempty"`

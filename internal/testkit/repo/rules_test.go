@@ -111,7 +111,7 @@ func exceptions() []exception {
 		{"internal/sandbox/kernel/capture", nil, "it is linked into every cell's first process"},
 		{"internal/network/egress/names", []string{"internal/policy/match"}, "it answers for names, and knows no policy"},
 		{"internal/network/egress/dial", []string{"internal/policy/match"}, "it knows addresses, and no policy"},
-		{"internal/storage/moments", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "an image is directories and digests"},
+		{"internal/storage/moments", []string{"internal/storage/fsx", "internal/storage/tree", "internal/testkit/failpoint"}, "an image is directories and digests"},
 		{"internal/sandbox/incell/files", []string{"internal/api"}, "the end in a cell knows paths and its streams"},
 		{"internal/sandbox/incell/forward", nil, "the end of a port knows its streams and a number"},
 		{"internal/sandbox/incell/ready", nil, "the end of a wait knows what it waits for"},

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/sandbox/driver/fault"
 	"github.com/forkcell/forkcell/internal/sandbox/driver/gvisor/frames"
@@ -203,12 +205,24 @@ func (c *Cell) keepFile(name, to string) (int64, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, errors.Join(err, errors.New("it is not a regular file"))
 	}
+	// A hole of any length takes nothing in the cell, and all of it in the copy.
+	if most := mostMemory(); info.Size() > most {
+		return 0, fmt.Errorf("it has %d bytes, and no guest more than %d of memory", info.Size(), most)
+	}
 	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, err
 	}
 	n, err := io.Copy(file, io.LimitReader(from, info.Size()))
 	return n, errors.Join(err, file.Close())
+}
+
+// mostMemory returns how many bytes of memory a guest can have, whatever its limits: those
+// of the host, and what may be swapped.
+func mostMemory() int64 {
+	var host unix.Sysinfo_t
+	_ = unix.Sysinfo(&host) // it takes a pointer, and no more
+	return int64(host.Totalram+host.Totalswap) * int64(host.Unit)
 }
 
 // identify returns the digests of the programs and of the shape of a guest.
