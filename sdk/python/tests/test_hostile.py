@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -110,6 +111,75 @@ def test_a_list_without_an_end() -> None:
             list(fc.cells.list())
 
 
+@pytest.mark.parametrize("page", [{"items": 7, "next": None}, {"items": {"a": 1}, "next": None}, {"items": [{}], "next": 7}, {"items": [{}], "next": {}}])
+def test_what_is_no_list(page: Any) -> None:
+    with against(document(page)) as url, Forkcell(url, token="t") as fc, refused():
+        list(fc.runs.list())
+
+
+def test_a_time_to_wait_that_is_no_number() -> None:
+    with against(document({}, 503, **{"Retry-After": "\u00b2"})) as url, Forkcell(url, token="t") as fc, refused():
+        fc.version()
+
+
+@pytest.mark.parametrize("event", ["result", "started", "stdout", "problem"])
+@pytest.mark.parametrize("data", ["7", "null", "[]", '"run_id"', "{}"])
+def test_what_is_no_event(event: str, data: str) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(f"event: {event}\ndata: {data}\n\n".encode())
+
+    with against(answer) as url, Forkcell(url, token="t") as fc, refused():
+        fc.cells.named("demo").run("true", on_stdout=print, on_started=print)
+
+
+def packed(times: int, size: int = 16 << 20) -> bytes:
+    """Return zeros that were compressed so many times."""
+    data = bytes(size)
+    for _ in range(times):
+        data = gzip.compress(data)
+    return data
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_answers_are_not_compressed(times: int) -> None:
+    """What is asked for as it is, is not unpacked: a few bytes become as many as a daemon likes."""
+    data = packed(times)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        assert request.headers["Accept-Encoding"] == "identity"
+        request.send_response(200)
+        request.send_header("Content-Encoding", ", ".join(["gzip"] * times))
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+
+    with against(answer) as url, Forkcell(url, token="t") as fc:
+        cell = fc.cells.named("demo")
+        for ask in (fc.version, lambda: cell.files.read("a"), lambda: list(fc.events.follow()), lambda: cell.fetch(80, "/")):
+            with refused():
+                ask()
+
+
+def test_a_file_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read as a whole is bounded: a cell makes files of any size."""
+    monkeypatch.setattr("forkcell._sync.transport.MAX_DOCUMENT", 1 << 20)
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        while True:
+            request.wfile.write(bytes(65_536))
+
+    with against(endless) as url, Forkcell(url, token="t") as fc:
+        cell = fc.cells.named("demo")
+        for ask in (lambda: cell.files.read("a"), lambda: cell.fetch(80, "/")):
+            with refused():
+                ask()
+        assert len(next(iter(cell.files.stream("a")))) > 0
+
+
 def test_nested_documents() -> None:
     def deep(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -162,9 +232,18 @@ def test_token_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == []
 
 
-@pytest.mark.parametrize("frame", [b"\x82\x00", b"\x82\x02\x07x"])
-def test_output_of_no_stream(frame: bytes) -> None:
-    """A message that is no output of a command is an error of the protocol."""
+@pytest.mark.parametrize(
+    ("frame", "more"),
+    [
+        (b"\x82\x00", b""),
+        (b"\x82\x02\x07x", b""),
+        (b"\x82\x7f" + (1 << 30).to_bytes(8, "big") + b"\x01", bytes(65_536)),  # one of 1 GiB
+        (b"\x02\x00", b"\x00\x00" * 32_768),  # one in empty pieces, without an end
+        (b"\x01\x00", b"\x00\x00" * 32_768),
+    ],
+)
+def test_output_of_no_stream(frame: bytes, more: bytes) -> None:
+    """A message that is no output of a command, or does not end, is an error of the protocol."""
 
     def socket(request: BaseHTTPRequestHandler) -> None:
         accept = generate_accept_token(request.headers["Sec-WebSocket-Key"].encode()).decode()
@@ -175,6 +254,8 @@ def test_output_of_no_stream(frame: bytes) -> None:
         request.end_headers()
         started = json.dumps({"type": "started", "exec_id": "exec_01k00000000000000000000000"}).encode()
         request.wfile.write(b"\x81" + bytes([len(started)]) + started + frame)
+        while more:
+            request.wfile.write(more)
 
     with against(socket) as url, Forkcell(url) as client, pytest.raises(ForkcellError) as raised:
         client.cells.named("demo").open_exec("true").wait()

@@ -40,7 +40,7 @@ SYNC = [
     # Ordinary code is not cancelled.
     (r"\bfrom anyio import move_on_after\b", "from contextlib import nullcontext"),
     (r"\bmove_on_after\([^)]*\)", "nullcontext()"),
-    (r"\ba(close|read|iter_bytes)\b", r"\1"),
+    (r"\ba(close|iter_raw)\b", r"\1"),
     (r"\banyio\b", "time"),
 ]
 

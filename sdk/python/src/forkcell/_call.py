@@ -97,7 +97,7 @@ def retry_wait(status: int | None, retry_after: str | None, attempt: int) -> flo
     if attempt >= MAX_ATTEMPTS or status not in (None, 429, 503):
         return None
     wait = FIRST_WAIT * 2 ** (attempt - 1) * random.uniform(1, 2)
-    if retry_after and retry_after.isdigit():
+    if retry_after and retry_after.isdecimal():
         asked = float(retry_after)
         return max(asked, wait) if asked <= LONGEST_WAIT else None
     return None if status == 429 else wait

@@ -144,14 +144,18 @@ class Recorder:
 
     def take(self, event: Event) -> dict[str, Any] | None:
         """Handle an event, and return the result document if it is the last one."""
+        if event.name not in ("stdout", "stderr", "started", "result"):
+            return None  # of a later version
+        document = event.json()
+        if not isinstance(document, dict):
+            raise ForkcellError("protocol", message=f"the event {event.name} is no document")
         if event.name in ("stdout", "stderr"):
             record = self._stdout if event.name == "stdout" else self._stderr
-            record.feed(_bytes(event.json()))
+            record.feed(_bytes(document))
         elif event.name == "started" and self._on_started:
-            document = event.json()
             self._on_started(field(document, "run_id" if "run_id" in document else "exec_id"))
         elif event.name == "result":
-            return self._result(event.json())
+            return self._result(document)
         return None
 
     def _result(self, document: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PROTOCOL = "forkcell.exec.v1"
 PART = 64 << 10
 MAX_MESSAGE = 16 << 20
+PART_COST = 256  # what a part of a message takes besides its content
 CLOSING = 10  # seconds
 STREAMS = {b"\1": "stdout", b"\2": "stderr"}
 
@@ -136,7 +137,7 @@ class AsyncExecSocket:
                 return
             elif isinstance(event, (BytesMessage, TextMessage)):
                 parts.append(event.data)
-                size += len(event.data)
+                size += len(event.data) + PART_COST
                 if size > MAX_MESSAGE:
                     raise ForkcellError("protocol", message=f"a message of more than {MAX_MESSAGE} bytes")
                 if event.message_finished:

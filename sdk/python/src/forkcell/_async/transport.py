@@ -30,7 +30,7 @@ class AsyncTransport:
     def __init__(self, address: Address, token: str | None, verify: ssl.SSLContext | bool, binary: str = "forkcell") -> None:
         self.address = address
         self.binary = Binary(binary, address, token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = httpx.AsyncClient(
             base_url=address.base,
             headers=headers,
@@ -55,18 +55,17 @@ class AsyncTransport:
 
     async def text(self, call: Call) -> str:
         """Send a call, and return its answer as text."""
-        content = bytearray()
-        async for part in self.parts(call, "application/json, text/plain"):
-            content += part
-            if len(content) > MAX_DOCUMENT:
-                raise ForkcellError("protocol", message=f"an answer of more than {MAX_DOCUMENT} bytes")
-        return content.decode("utf-8", "replace")
+        return (await self.whole(call, "application/json, text/plain")).decode("utf-8", "replace")
+
+    async def whole(self, call: Call, accept: str, hint: str = "") -> bytes:
+        """Send a call, and return its answer, which is not too long for that."""
+        return await _join(self.parts(call, accept), hint)
 
     async def parts(self, call: Call, accept: str) -> AsyncIterator[bytes]:
         """Send a call, and return its answer in parts as they come."""
         response = await self.answer(replace(call, headers={"Accept": accept, **call.headers}))
         try:
-            async for part in response.aiter_bytes():
+            async for part in _bytes(response):
                 yield part
         except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
@@ -97,12 +96,12 @@ class AsyncTransport:
         if response is None:
             raise self.address.unreachable(failure) from failure
         try:
-            await response.aread()
+            content = await _join(_bytes(response))
         except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
         finally:
             await response.aclose()
-        return response
+        return httpx.Response(response.status_code, headers=response.headers, content=content, request=response.request)
 
     @asynccontextmanager
     async def events(self, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
@@ -120,6 +119,8 @@ class AsyncTransport:
         while True:
             page = await self.document(call)
             items, following = field(page, "items"), field(page, "next")
+            if not isinstance(items, list) or not isinstance(following, (str, type(None))):
+                raise ForkcellError("protocol", message="the answer is no list")
             for item in items:
                 yield decode(kind, item)
             if following is None:
@@ -158,7 +159,7 @@ class AsyncTransport:
             return response
         content = bytearray()
         try:
-            async for part in response.aiter_bytes():
+            async for part in _bytes(response):
                 content += part
                 if len(content) > MAX_PROBLEM:
                     break
@@ -170,10 +171,27 @@ class AsyncTransport:
         raise ForkcellError.from_problem(response.status_code, document)
 
 
+async def _bytes(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Return the content of an answer as it was sent: unpacked, a few bytes are as many as a daemon likes."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise ForkcellError("protocol", message="the answer is compressed, which was not asked for")
+    async for part in response.aiter_raw():
+        yield part
+
+
+async def _join(parts: AsyncIterator[bytes], hint: str = "") -> bytes:
+    content = bytearray()
+    async for part in parts:
+        content += part
+        if len(content) > MAX_DOCUMENT:
+            raise ForkcellError("protocol", message=f"an answer of more than {MAX_DOCUMENT} bytes", hint=hint)
+    return bytes(content)
+
+
 async def _events(response: httpx.Response) -> AsyncIterator[Event]:
     parser = EventParser()
     try:
-        async for data in response.aiter_bytes():
+        async for data in _bytes(response):
             for event in parser.feed(data):
                 if event.name == "problem":
                     problem = event.json()

@@ -30,7 +30,7 @@ class Transport:
     def __init__(self, address: Address, token: str | None, verify: ssl.SSLContext | bool, binary: str = "forkcell") -> None:
         self.address = address
         self.binary = Binary(binary, address, token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = httpx.Client(
             base_url=address.base,
             headers=headers,
@@ -55,18 +55,17 @@ class Transport:
 
     def text(self, call: Call) -> str:
         """Send a call, and return its answer as text."""
-        content = bytearray()
-        for part in self.parts(call, "application/json, text/plain"):
-            content += part
-            if len(content) > MAX_DOCUMENT:
-                raise ForkcellError("protocol", message=f"an answer of more than {MAX_DOCUMENT} bytes")
-        return content.decode("utf-8", "replace")
+        return (self.whole(call, "application/json, text/plain")).decode("utf-8", "replace")
+
+    def whole(self, call: Call, accept: str, hint: str = "") -> bytes:
+        """Send a call, and return its answer, which is not too long for that."""
+        return _join(self.parts(call, accept), hint)
 
     def parts(self, call: Call, accept: str) -> Iterator[bytes]:
         """Send a call, and return its answer in parts as they come."""
         response = self.answer(replace(call, headers={"Accept": accept, **call.headers}))
         try:
-            for part in response.iter_bytes():
+            for part in _bytes(response):
                 yield part
         except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
@@ -97,12 +96,12 @@ class Transport:
         if response is None:
             raise self.address.unreachable(failure) from failure
         try:
-            response.read()
+            content = _join(_bytes(response))
         except httpx.RequestError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
         finally:
             response.close()
-        return response
+        return httpx.Response(response.status_code, headers=response.headers, content=content, request=response.request)
 
     @contextmanager
     def events(self, call: Call) -> Iterator[Iterator[Event]]:
@@ -120,6 +119,8 @@ class Transport:
         while True:
             page = self.document(call)
             items, following = field(page, "items"), field(page, "next")
+            if not isinstance(items, list) or not isinstance(following, (str, type(None))):
+                raise ForkcellError("protocol", message="the answer is no list")
             for item in items:
                 yield decode(kind, item)
             if following is None:
@@ -158,7 +159,7 @@ class Transport:
             return response
         content = bytearray()
         try:
-            for part in response.iter_bytes():
+            for part in _bytes(response):
                 content += part
                 if len(content) > MAX_PROBLEM:
                     break
@@ -170,10 +171,27 @@ class Transport:
         raise ForkcellError.from_problem(response.status_code, document)
 
 
+def _bytes(response: httpx.Response) -> Iterator[bytes]:
+    """Return the content of an answer as it was sent: unpacked, a few bytes are as many as a daemon likes."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise ForkcellError("protocol", message="the answer is compressed, which was not asked for")
+    for part in response.iter_raw():
+        yield part
+
+
+def _join(parts: Iterator[bytes], hint: str = "") -> bytes:
+    content = bytearray()
+    for part in parts:
+        content += part
+        if len(content) > MAX_DOCUMENT:
+            raise ForkcellError("protocol", message=f"an answer of more than {MAX_DOCUMENT} bytes", hint=hint)
+    return bytes(content)
+
+
 def _events(response: httpx.Response) -> Iterator[Event]:
     parser = EventParser()
     try:
-        for data in response.iter_bytes():
+        for data in _bytes(response):
             for event in parser.feed(data):
                 if event.name == "problem":
                     problem = event.json()
