@@ -7,7 +7,10 @@ import (
 	"net/url"
 )
 
-const typeTar = "application/x-tar"
+const (
+	typeTar   = "application/x-tar"
+	typeBytes = "application/octet-stream"
+)
 
 // ExportState selects what Export reads.
 type ExportState struct {

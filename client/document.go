@@ -16,9 +16,13 @@ const maxDocument = 256 << 20
 func readAll(body io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
-		return nil, &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: fmt.Sprintf("more than %d bytes", maxDocument)}
+		return nil, tooLong()
 	}
 	return text, err
+}
+
+func tooLong() *Error {
+	return &Error{Kind: api.Failed, Code: api.CodeProtocol, Message: fmt.Sprintf("more than %d bytes", maxDocument)}
 }
 
 // readDocument decodes every document that comes from a daemon, or from the program

@@ -27,20 +27,28 @@ func (f *Files) at(path string, query url.Values) string {
 	return f.cell.path("/files") + "?" + query.Encode()
 }
 
-// Read returns the content of a file.
+// Read returns the content of a file of at most 256 MiB. Open returns a longer one.
 func (f *Files) Read(ctx context.Context, path string) ([]byte, error) {
-	content, err := f.Open(ctx, path, 0)
+	in, err := newCall(http.MethodGet, f.at(path, url.Values{}), nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer content.Close()
-	return io.ReadAll(content)
+	in.header.Set("Accept", typeBytes)
+	resp, err := f.cell.client.send(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.ContentLength > maxDocument {
+		return nil, tooLong()
+	}
+	return readAll(resp.Body)
 }
 
 // Open returns the content of a file from an offset on. The caller closes it.
 func (f *Files) Open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
 	return f.cell.client.open(ctx, f.at(path, url.Values{}), func(in *call) {
-		in.header.Set("Accept", "application/octet-stream")
+		in.header.Set("Accept", typeBytes)
 		if offset > 0 {
 			in.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 		}
@@ -65,7 +73,7 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, mode 
 		return nil, err
 	}
 	in.stream = content
-	in.header.Set("Content-Type", "application/octet-stream")
+	in.header.Set("Content-Type", typeBytes)
 	return receive[FileInfo](ctx, f.cell.client, in)
 }
 

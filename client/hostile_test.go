@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,6 +73,30 @@ func TestEndlessList(t *testing.T) {
 			last = err
 		}
 		wantProtocol(t, page, last)
+	}
+}
+
+// TestLongFile: a file is not read as a whole if it is longer than that may be; a cell makes
+// files of any size.
+func TestLongFile(t *testing.T) {
+	t.Parallel()
+	c := against(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(1<<40))
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	_, err := c.Cells.Named("x").Files().Read(t.Context(), "a")
+	wantProtocol(t, "read", err)
+	content, err := c.Cells.Named("x").Files().Open(t.Context(), "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	if n, err := io.ReadFull(content, make([]byte, 1<<20)); err != nil {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 

@@ -89,7 +89,7 @@ func (s *Runs) Output(ctx context.Context, id string, stderr, follow bool, w io.
 	if err != nil {
 		return err
 	}
-	in.header.Set("Accept", "application/octet-stream")
+	in.header.Set("Accept", typeBytes)
 	resp, err := s.client.send(ctx, in)
 	if err != nil {
 		return err

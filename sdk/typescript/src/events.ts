@@ -1,6 +1,6 @@
 import { get, retryWait, withQuery, type CallOptions } from "./call.js";
 import { ForkcellError } from "./errors.js";
-import { parse } from "./names.js";
+import { objectOf } from "./names.js";
 import { pause, type Transport } from "./transport.js";
 
 /** Which events are meant; without a field, all. */
@@ -32,7 +32,7 @@ export class Events {
   async *list(filter: EventFilter = {}, options: CallOptions = {}): AsyncGenerator<Record<string, unknown>> {
     const call = get(withQuery("/v1/events", { ...filter }), options);
     for await (const line of this.#transport.lines(call, "application/jsonl")) {
-      const event = parse(line) as Record<string, unknown>;
+      const event = objectOf(line, "the line");
       // A journal could not be read to its end.
       if ("code" in event && "instance" in event) throw ForkcellError.fromProblem(Number(event["status"]), event);
       yield event;
@@ -52,7 +52,7 @@ export class Events {
         for await (const { name, id, data } of this.#transport.events(call)) {
           failures = 0;
           after = id || after;
-          if (name === "event") yield { id, event: parse(data) as Record<string, unknown> };
+          if (name === "event") yield { id, event: objectOf(data, "the event") };
         }
       } catch (e) {
         if (!(e instanceof ForkcellError) || e.code !== "connection") throw e;

@@ -6,8 +6,9 @@ import type { Wire } from "./wire.js";
 
 const protocol = "forkcell.exec.v1";
 const inputPart = 64 << 10;
-// How many messages wait for the reader.
+// How many messages wait for the reader, and how many bytes.
 const maxWaiting = 64;
+const maxBytes = 4 << 20;
 
 /** A part of the output of a command. */
 export interface Output {
@@ -35,6 +36,7 @@ export class ExecSocket implements AsyncIterable<Output> {
   exit: ExecExit | undefined;
   #wire: Wire | undefined;
   #waiting: (Message | Output)[] = [];
+  #bytes = 0; // that wait
   #end: unknown;
   #wake: () => void = () => {};
 
@@ -124,13 +126,14 @@ export class ExecSocket implements AsyncIterable<Output> {
   }
 
   #take(data: string | Uint8Array): void {
+    this.#bytes += data.length;
     try {
       this.#waiting.push(typeof data === "string" ? messageOf(data) : { stream: data[0] === 2 ? "stderr" : "stdout", data: data.subarray(1) });
     } catch (cause) {
       this.#close(cause); // nobody catches what is thrown here
       this.close();
     }
-    if (this.#waiting.length >= maxWaiting) this.#wire?.hold(true);
+    if (this.#waiting.length >= maxWaiting || this.#bytes >= maxBytes) this.#wire?.hold(true);
     this.#wake();
   }
 
@@ -143,7 +146,10 @@ export class ExecSocket implements AsyncIterable<Output> {
     for (;;) {
       const message = this.#waiting.shift();
       if (message) {
-        if (this.#waiting.length === 0) this.#wire?.hold(false);
+        if (this.#waiting.length === 0) {
+          this.#bytes = 0;
+          this.#wire?.hold(false);
+        }
         return message;
       }
       if (this.#end !== undefined) throw this.#end;

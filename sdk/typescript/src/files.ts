@@ -1,6 +1,7 @@
 import { change, get, post, withQuery, type CallOptions, type Content } from "./call.js";
+import { ForkcellError } from "./errors.js";
 import { camel, parse } from "./names.js";
-import type { Transport } from "./transport.js";
+import { maxDocument, type Transport } from "./transport.js";
 import type { FileEvent, FileInfo } from "./types.js";
 
 /**
@@ -16,10 +17,16 @@ export class Files {
     this.#path = path;
   }
 
-  /** Returns the content of a file. */
+  /** Returns the content of a file of at most 256 MiB; `stream` returns a longer one in parts. */
   async read(path: string, options: CallOptions = {}): Promise<Uint8Array> {
     const parts: Uint8Array[] = [];
-    for await (const part of this.stream(path, options)) parts.push(part);
+    let size = 0;
+    for await (const part of this.stream(path, options)) {
+      parts.push(part);
+      if ((size += part.length) > maxDocument) {
+        throw new ForkcellError("protocol", { message: `a file of more than ${maxDocument} bytes`, hint: "stream returns it in parts" });
+      }
+    }
     return new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
   }
 

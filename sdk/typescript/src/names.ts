@@ -19,16 +19,20 @@ export type Camel<T> = T extends (infer Item)[]
 
 const open: ReadonlySet<string> = new Set(openFields);
 
+// How deep a document may be.
+const maxDepth = 500;
+
 /** Returns a document of the daemon with its fields in camelCase, and its names and ids checked. */
-export function camel(document: unknown): unknown {
-  if (Array.isArray(document)) return document.map(camel);
+export function camel(document: unknown, depth = 0): unknown {
+  if (depth > maxDepth) throw new ForkcellError("protocol", { message: "the answer is too deep" });
+  if (Array.isArray(document)) return document.map((item) => camel(item, depth + 1));
   if (document === null || typeof document !== "object") return document;
   return Object.fromEntries(
     Object.entries(document).map(([name, value]) => {
       const key = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
       // What arrives as runId is used as run_id is.
       checked(snakeName(key), value);
-      return [key, open.has(name) ? value : camel(checked(name, value))];
+      return [key, open.has(name) ? value : camel(checked(name, value), depth + 1)];
     }),
   );
 }
@@ -57,6 +61,15 @@ export function parse(text: string): unknown {
   } catch (cause) {
     throw new ForkcellError("protocol", { message: "the answer is not JSON", cause });
   }
+}
+
+/** Returns the object that a text is. */
+export function objectOf(text: string, what: string): Record<string, unknown> {
+  const document = parse(text);
+  if (document === null || typeof document !== "object" || Array.isArray(document)) {
+    throw new ForkcellError("protocol", { message: `${what} is no document` });
+  }
+  return document as Record<string, unknown>;
 }
 
 /** Returns the body of a request, with its fields as the daemon names them. */

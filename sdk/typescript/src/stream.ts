@@ -1,6 +1,6 @@
 // Streams of server-sent events, and the output of commands in them.
 import { ForkcellError } from "./errors.js";
-import { checked, parse } from "./names.js";
+import { checked, objectOf } from "./names.js";
 
 const maxEvent = 64 << 20;
 const lineCost = 256; // what a line takes besides its text
@@ -106,7 +106,7 @@ export class Lines {
 class Part {
   readonly lines: Lines;
   cut = false;
-  #kept: Uint8Array[] = [];
+  #kept = new Uint8Array(0);
   #size = 0;
 
   constructor(take?: (line: string) => void) {
@@ -116,19 +116,23 @@ class Part {
   feed(data: Uint8Array): void {
     const room = maxOutput - this.#size;
     this.cut ||= data.length > room;
-    const kept = data.subarray(0, room);
-    this.#kept.push(kept);
-    this.#size += kept.length;
+    this.#keep(data.subarray(0, room)); // a view, which must not hold the rest
     this.lines.feed(data);
   }
 
-  document(name: string): Record<string, string> {
-    const bytes = new Uint8Array(this.#size);
-    let at = 0;
-    for (const part of this.#kept) {
-      bytes.set(part, at);
-      at += part.length;
+  #keep(data: Uint8Array): void {
+    const size = this.#size + data.length;
+    if (size > this.#kept.length) {
+      const more = new Uint8Array(Math.min(maxOutput, 2 * size));
+      more.set(this.#kept);
+      this.#kept = more;
     }
+    this.#kept.set(data, this.#size);
+    this.#size = size;
+  }
+
+  document(name: string): Record<string, string> {
+    const bytes = this.#kept.subarray(0, this.#size);
     try {
       // Not the end of a text if it was cut: the cut may be in the middle of a character.
       return { [name]: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: this.cut }) };
@@ -173,7 +177,7 @@ export class Recorder {
   take(event: StreamEvent): Record<string, unknown> | undefined {
     // Events that it does not know belong to later versions.
     if (!["stdout", "stderr", "started", "result"].includes(event.name)) return undefined;
-    const document = (parse(event.data) ?? {}) as Record<string, unknown>;
+    const document = objectOf(event.data, `the event ${event.name}`);
     if (event.name === "result") return this.#result(document);
     if (event.name === "started") {
       const id = "run_id" in document ? checked("run_id", document["run_id"]) : checked("exec_id", document["exec_id"]);

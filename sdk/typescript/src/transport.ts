@@ -8,7 +8,7 @@ import { EventParser, LineSplitter, type StreamEvent } from "./stream.js";
 import { openWire, type Wire, type WireEvents } from "./wire.js";
 
 const pageSize = "500";
-const maxDocument = 256 << 20;
+export const maxDocument = 256 << 20;
 const maxProblem = 1 << 20;
 
 type Send = (url: string, init: RequestInit) => Promise<Response>;

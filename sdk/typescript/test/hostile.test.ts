@@ -98,6 +98,36 @@ test("redirections, long answers and endless lists are refused", async () => {
   });
 });
 
+test("documents of another form are refused", async () => {
+  const deep = "[".repeat(200_000) + "]".repeat(200_000);
+  for (const text of [deep, `{"a":${deep}}`, "7", '"a"', "null"]) {
+    await against((response) => response.end(text), async (url) => {
+      const fc = new Forkcell({ url, token: "t" });
+      await assert.rejects((async () => { for await (const _ of fc.cells.list()); })(), refused, text.slice(0, 9));
+      if (text.length < 9) await assert.rejects((async () => { for await (const _ of fc.events.list()); })(), refused, text);
+      await fc.close();
+    });
+  }
+});
+
+test("a file without an end is not read as a whole", async () => {
+  const endless: Answer = (response) => {
+    const part = Buffer.alloc(1 << 20);
+    const more = () => { while (!response.destroyed && response.write(part)); };
+    response.on("drain", more);
+    more();
+  };
+  await against(endless, async (url) => {
+    const fc = new Forkcell({ url, token: "t" });
+    await assert.rejects(fc.cells.named("demo").files.read("a"), refused);
+    for await (const part of fc.cells.named("demo").files.stream("a")) {
+      assert.ok(part.length > 0);
+      break;
+    }
+    await fc.close();
+  });
+});
+
 test("the text of an error does not draw", () => {
   const evil = "a\u001b]52;c;eA==\u0007\nb\u202ec\u009b31m";
   const error = ForkcellError.fromProblem(400, { code: "usage", detail: evil, hint: evil, details: [evil] });
