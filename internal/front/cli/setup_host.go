@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
@@ -43,10 +44,13 @@ type host struct {
 	id func(user string) string
 	// written returns the directories that cells may have written; nil is none.
 	written func() ([]string, error)
+	// replaceable returns the file or directory of a path that others than root can
+	// change, or ""; nil is none.
+	replaceable func(path string) (string, error)
 }
 
 func thisHost() host {
-	h := host{root: os.Geteuid() == 0, read: os.ReadFile, write: writeSystemFile, run: runSystem, id: userID}
+	h := host{root: os.Geteuid() == 0, read: os.ReadFile, write: writeSystemFile, run: runSystem, id: userID, replaceable: replaceable}
 	if exe, err := os.Executable(); err == nil {
 		h.executable = exe
 		if real, err := filepath.EvalSymlinks(exe); err == nil {
@@ -142,6 +146,42 @@ func (h host) refuseWritten() error {
 		}
 	}
 	return nil
+}
+
+// refuseReplaceable refuses to give a right to a path where another user can put another
+// program. That user may have cells of which the home of root knows nothing, now or later.
+func (h host) refuseReplaceable() error {
+	if h.replaceable == nil {
+		return nil
+	}
+	at, err := h.replaceable(h.executable)
+	if err != nil {
+		return err
+	}
+	if at != "" {
+		return api.Refusef(api.CodeSetup, "install forkcell where only root can write, such as in /usr/local/bin, and run that one",
+			"setup: the profile would be for %s, and others than root can change %s", quote.Path(h.executable), quote.Path(at))
+	}
+	return nil
+}
+
+// replaceable returns the part of an absolute path that others than root can change, or
+// "". A path has no links.
+func replaceable(path string) (string, error) {
+	for at := path; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if err != nil {
+			return "", fmt.Errorf("setup: %w", err)
+		}
+		const others = 0o022
+		open := info.Mode().Perm()&others != 0 && info.Mode()&fs.ModeSticky == 0
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 || open {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", nil
+		}
+	}
 }
 
 // profile returns an AppArmor profile that gives one program the right that the
@@ -282,6 +322,11 @@ func (h host) optional(name string) ([]byte, error) {
 }
 
 func (h host) take(ctx context.Context, step setupStep) error {
+	if step.File == profileFile {
+		if err := h.refuseReplaceable(); err != nil {
+			return err
+		}
+	}
 	if step.File != "" {
 		if err := h.write(step.File, []byte(step.Content)); err != nil {
 			return setupFailed(step, err)

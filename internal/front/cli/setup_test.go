@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -86,6 +88,48 @@ func TestSetupBelowSource(t *testing.T) {
 		h.written = func() ([]string, error) { return []string{dir}, nil }
 		if _, err := setup(t, h, setupOptions{}, false); (err != nil) != refused || refused == (len(*done) > 0) {
 			t.Errorf("a cell from %s: %v %v", dir, err, *done)
+		}
+	}
+}
+
+// TestSetupReplaceable: a user who can change the program gets no right for it. Cells of that
+// user are in a home of which root's knows nothing.
+func TestSetupReplaceable(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "bin", "forkcell")
+	if err := errors.Join(os.Mkdir(filepath.Dir(program), 0o755), os.WriteFile(program, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func() error
+		at     string
+	}{
+		{func() error { return nil }, ""},
+		{func() error { return os.Chmod(program, 0o775) }, program},
+		{func() error { return errors.Join(os.Chmod(program, 0o755), os.Chmod(filepath.Dir(program), 0o777)) }, filepath.Dir(program)},
+	} {
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		want := c.at
+		if os.Geteuid() != 0 {
+			want = program // it belongs to another
+		}
+		at, err := replaceable(program)
+		if err != nil || at != want {
+			t.Errorf("%q, %v, want %q", at, err, want)
+		}
+		h, done := madeUp(true, "ann", map[string]string{restrictedFile: "1\n"})
+		h.replaceable = func(string) (string, error) { return at, err }
+		for _, dry := range []bool{true, false} {
+			_, err := setup(t, h, setupOptions{dryRun: dry}, false)
+			if refused := at != "" && !dry; refused != (err != nil) || (dry || refused) != (len(*done) == 0) {
+				t.Errorf("%q, dry run %t: %v %v", at, dry, err, *done)
+			}
 		}
 	}
 }
