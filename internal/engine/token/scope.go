@@ -4,22 +4,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Scope is a part of what a token may do.
-type Scope string
+type Scope = op.Scope
 
-// The scopes. Each includes Read, and Admin includes all.
+// The scopes, as operations need them. No token has Unbounded.
 const (
-	Read   Scope = "read"   // sees
-	Run    Scope = "run"    // makes and runs cells
-	Decide Scope = "decide" // accepts, rejects, applies
-	Admin  Scope = "admin"  // the rest
+	Read      = op.ScopeRead
+	Run       = op.ScopeRun
+	Decide    = op.ScopeDecide
+	Admin     = op.ScopeAdmin
+	Unbounded = op.ScopeUnbounded
 )
-
-// Unbounded is no scope of a token. What is about a whole home needs it, and a caller
-// has it who is bound to no cells, policy or quota.
-const Unbounded Scope = "unbounded"
 
 // Scopes returns all scopes.
 func Scopes() []Scope { return []Scope{Read, Run, Decide, Admin} }

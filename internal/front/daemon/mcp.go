@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/front/local"
@@ -69,7 +70,7 @@ func policyOf(ctx context.Context, e *engine.Engine, name string) (*api.PolicyFi
 // mountMCP serves the Model Context Protocol at /mcp. The sender of each request
 // decides what its tools may do.
 func mountMCP(s *rest.Server, log *slog.Logger) {
-	s.Mount("/mcp", mcp.NewCatalog(local.Version()).Handler(func(r *http.Request) mcp.Session {
+	s.Mount(op.MCP, mcp.NewCatalog(local.Version()).Handler(func(r *http.Request) mcp.Session {
 		sender := s.SenderOf(r)
 		return mcp.Session{ID: sender.ID, Client: sender.Client, Rights: mcp.Rights{
 			Run: sender.May(rest.Run), Decide: sender.May(rest.Decide), Operator: sender.Operator, Credentials: true, Sessions: true,

@@ -2,25 +2,19 @@ package rest
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/session"
 )
 
 // addAgents adds the routes about the coding agents of the host.
 func (s *Server) addAgents() {
-	get := func(below, id, summary string, needs ...Scope) route {
-		return route{method: http.MethodGet, path: "/v1/agents" + below, id: id, tag: tagSessions, summary: summary, needs: needs}
-	}
-	handle(s, get("", "listAgents", "List the coding agents of the host", Read), s.listAgents)
-	handle(s, get("/{agent}", "getAgent", "Show a coding agent and its adapter", Read), s.getAgent)
-	handle(s, get("/{agent}/credentials", "listAgentCredentials", "Say which credentials a session would get, and why", Admin, Unbounded), s.agentCredentials)
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/agents/{agent}/check", id: "checkAgent", tag: tagSessions,
-		summary: "Start a coding agent in an empty cell, far enough to see it print its version", needs: []Scope{Run},
-	}, s.checkAgent)
+	handle(s, op.ListAgents, s.listAgents)
+	handle(s, op.GetAgent, s.getAgent)
+	handle(s, op.ListAgentCredentials, s.agentCredentials)
+	handle(s, op.CheckAgent, s.checkAgent)
 }
 
 // checkAgent starts an agent of the host in a cell of the caller, which is removed again.

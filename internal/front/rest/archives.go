@@ -9,6 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // archivist keeps uploads, and writes states as archives.
@@ -22,7 +24,6 @@ type archivist interface {
 }
 
 const (
-	uploadsPath = "/v1/uploads"
 	uploadLife  = time.Hour
 	uploadSweep = 10 * time.Minute
 )
@@ -30,10 +31,7 @@ const (
 // addArchives adds the routes of uploads, exports and the list of states.
 func (s *Server) addArchives() {
 	archive := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
-	up := route{
-		method: http.MethodPost, path: uploadsPath, id: "upload", tag: tagCells, summary: "Upload an archive for a new cell; unused ones expire after an hour. It takes no Idempotency-Key",
-		needs: []Scope{Run}, status: http.StatusCreated,
-	}.operation()
+	up := operationOf(op.Upload)
 	up.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{typeTar: archive, "application/zstd": archive, typeBinary: archive}}
 	up.Responses = map[string]*huma.Response{"201": {Description: "The upload.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.Upload](s.api.OpenAPI().Components.Schemas)},
@@ -51,12 +49,8 @@ func (s *Server) addArchives() {
 		}
 		writeDocument(x.w, http.StatusCreated, res)
 	})
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/export", id: "export", tag: tagCells, summary: "Read a state as an archive", command: "export {cell} {checkpoint}", needs: []Scope{Read},
-	}, map[string]*huma.Response{"200": {Description: "The archive.", Content: map[string]*huma.MediaType{typeTar: archive}}}, s.export)
-	handle(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/checkpoints", id: "listCheckpoints", tag: tagDecisions, summary: "List the states of a cell", needs: []Scope{Read},
-	}, func(ctx context.Context, c *call, in *listCheckpointsInput) (*api.List[api.CheckpointInfo], error) {
+	handleExchange(s, op.Export, map[string]*huma.Response{"200": {Description: "The archive.", Content: map[string]*huma.MediaType{typeTar: archive}}}, s.export)
+	handle(s, op.ListCheckpoints, func(ctx context.Context, c *call, in *listCheckpointsInput) (*api.List[api.CheckpointInfo], error) {
 		all, err := c.engine.Checkpoints(ctx, in.Cell)
 		if err != nil {
 			return nil, err

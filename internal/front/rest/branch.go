@@ -3,12 +3,12 @@ package rest
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/inventory"
 	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/front/warm"
@@ -17,14 +17,8 @@ import (
 // addBranches adds the routes that branch a warm template, and run code in it and in
 // branches.
 func (s *Server) addBranches() {
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/branch", id: "branch", tag: tagLive, needs: []Scope{Run}, status: http.StatusCreated,
-		summary: "Make live cells that begin with the memory of another one, or of a checkpoint", command: "branch {cell}",
-	}, s.branch)
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/eval", id: "eval", tag: tagLive, needs: []Scope{Run},
-		summary: "Run code in the warm interpreter of a live cell",
-	}, func(ctx context.Context, c *call, in *evalInput) (*api.EvalResult, error) {
+	handle(s, op.Branch, s.branch)
+	handle(s, op.Eval, func(ctx context.Context, c *call, in *evalInput) (*api.EvalResult, error) {
 		return c.engine.Eval(ctx, api.EvalRequest{Cell: in.Cell, Code: api.Text(in.Body.Code)})
 	})
 	// The library has no way to say that an object can be null.

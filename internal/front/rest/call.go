@@ -225,10 +225,8 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 // admit gives a call its engine if its sender has the scopes and may know of the
 // cell, if there is one. match is the header If-Match.
 func (s *Server) admit(c *call, needs []Scope, name, match string) error {
-	for _, scope := range needs {
-		if !c.caller.may(scope) {
-			return c.deny(scope)
-		}
+	if err := c.need(needs...); err != nil {
+		return err
 	}
 	if name != "" && !c.caller.sees(name) {
 		return api.Missing("cell", name, "")
@@ -241,6 +239,16 @@ func (s *Server) admit(c *call, needs []Scope, name, match string) error {
 		return err
 	}
 	c.engine = s.actFor(c, expect, nil)
+	return nil
+}
+
+// need refuses a caller without one of the scopes.
+func (c *call) need(needs ...Scope) error {
+	for _, scope := range needs {
+		if !c.caller.may(scope) {
+			return c.deny(scope)
+		}
+	}
 	return nil
 }
 

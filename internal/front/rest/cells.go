@@ -10,24 +10,18 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
-)
 
-const tagCells = "cells"
+	"github.com/forkcell/forkcell/internal/api/op"
+)
 
 // addCells adds the routes that make, show and remove cells.
 func (s *Server) addCells() {
-	handle(s, route{method: http.MethodGet, path: "/v1/cells", id: "listCells", tag: tagCells, summary: "List cells", command: "ls", needs: []Scope{Read}}, s.listCells)
+	handle(s, op.ListCells, s.listCells)
 	s.addCreateCell()
-	handleRaw(s, route{method: http.MethodGet, path: "/v1/cells/{cell}", id: "getCell", tag: tagCells, summary: "Show a cell", command: "status {cell}", needs: []Scope{Read}}, s.getCell)
-	handleRaw(s, route{
-		method: http.MethodDelete, path: "/v1/cells/{cell}", id: "removeCell", tag: tagCells, summary: "Remove a cell", command: "rm {cell}", needs: []Scope{Run}, status: http.StatusNoContent,
-	}, s.removeCell)
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/undelete", id: "undeleteCell", tag: tagCells, summary: "Bring back a removed cell", needs: []Scope{Run},
-	}, undeleteCell)
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/fork", id: "forkCell", tag: tagCells, summary: "Fork a cell", command: "fork {cell}", needs: []Scope{Run}, status: http.StatusCreated,
-	}, s.forkCell)
+	handleRaw(s, op.GetCell, s.getCell)
+	handleRaw(s, op.RemoveCell, s.removeCell)
+	handle(s, op.UndeleteCell, undeleteCell)
+	handle(s, op.ForkCell, s.forkCell)
 }
 
 type listCellsInput struct {
@@ -56,9 +50,7 @@ type createCellInput struct {
 // addCreateCell adds the route that makes a cell of a source, or forks of a cell.
 func (s *Server) addCreateCell() {
 	registry := s.api.OpenAPI().Components.Schemas
-	handleExchange(s, route{
-		method: http.MethodPost, path: "/v1/cells", id: "createCell", tag: tagCells, summary: "Make a cell, or forks of one", command: "init {name}", needs: []Scope{Run}, status: http.StatusCreated,
-	}, map[string]*huma.Response{"201": {
+	handleExchange(s, op.CreateCell, map[string]*huma.Response{"201": {
 		Description: "The cell, or with fork_of the forks.",
 		Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Where the cell is."}},
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{

@@ -9,6 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // typeCopy is the type of a copy stream, which has holes and what is dropped.
@@ -20,16 +22,14 @@ const maxNotes = 100
 // addCopies adds the route that copies into a live cell. Copies out of a cell are a form
 // of reading a file.
 func (s *Server) addCopies() {
-	op := route{
-		method: http.MethodPost, path: filesPath + "/copy", id: "copyFiles", tag: tagFiles, summary: "Copy a file or a directory into a live cell", needs: []Scope{Run},
-	}.operation()
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+	def := operationOf(op.CopyFiles)
+	def.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 		typeCopy: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}}
-	op.Responses = map[string]*huma.Response{"200": {Description: "It was copied.", Content: map[string]*huma.MediaType{
+	def.Responses = map[string]*huma.Response{"200": {Description: "It was copied.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.Copied](s.api.OpenAPI().Components.Schemas)},
 	}}}
-	registerExchange(s, op, func(ctx context.Context, x *exchange, in *copyFilesInput) {
+	registerExchange(s, def, func(ctx context.Context, x *exchange, in *copyFilesInput) {
 		if kind := x.r.Header.Get("Content-Type"); kind != typeCopy {
 			x.fail(&api.Error{Kind: api.Usage, Code: api.CodeMediaType, Message: "the body has the wrong type", Hint: "send " + typeCopy})
 			return

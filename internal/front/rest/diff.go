@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/patch"
@@ -35,9 +36,7 @@ type diffInput struct {
 // addDiff adds the route that compares states.
 func (s *Server) addDiff() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/diff", id: "diff", tag: tagCells, summary: "Compare states", command: "diff {cell} {to}", needs: []Scope{Read},
-	}, map[string]*huma.Response{"200": {Description: "The changes.", Content: map[string]*huma.MediaType{
+	handleExchange(s, op.Diff, map[string]*huma.Response{"200": {Description: "The changes.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[engine.DiffResult](s.api.OpenAPI().Components.Schemas)}, "text/plain": text,
 	}}}, s.diff)
 }

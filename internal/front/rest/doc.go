@@ -2,7 +2,8 @@
 //
 // A request passes four places: the listener says who connects, the middleware
 // decides what that caller may do, a route turns the request into a call of the
-// engine, and the engine's result or error becomes the answer. The routes are the
+// engine, and the engine's result or error becomes the answer. Package op says how each
+// operation is called and what it needs; with the types of its route that is the
 // source of api/openapi.yaml.
 //
 // The package knows HTTP, tokens and the engine's verbs. It knows nothing of files,

@@ -6,12 +6,13 @@ import (
 	_ "embed"
 	"html/template"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 //go:embed docs.html
@@ -76,9 +77,7 @@ type docsField struct {
 // addDocs adds the route of the page. It is made when it is asked for first.
 func (s *Server) addDocs() {
 	page := sync.OnceValues(s.docs)
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/docs", id: "docs", tag: tagOperation, summary: "A page about the API, for people", needs: []Scope{Read},
-	}, streamResponse(map[string]string{"text/html": "The page. It loads nothing."}), func(_ context.Context, x *exchange, _ *struct{}) {
+	handleExchange(s, op.Docs, streamResponse(map[string]string{"text/html": "The page. It loads nothing."}), func(_ context.Context, x *exchange, _ *struct{}) {
 		text, err := page()
 		if err != nil {
 			x.fail(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	"github.com/forkcell/forkcell/internal/text/document"
 )
@@ -52,17 +53,11 @@ type cellRunEventsInput struct {
 
 // addEvents adds the routes that show events and the output of runs.
 func (s *Server) addEvents() {
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/events", id: "listEvents", tag: tagEvidence, summary: "Events of runs, newest last", needs: []Scope{Read},
-	}, eventResponses(), s.listEvents)
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/runs/{run}/events", id: "listRunEvents", tag: tagRuns, summary: "Events of a run", needs: []Scope{Read},
-	}, eventResponses(), func(ctx context.Context, x *exchange, in *runEventsInput) {
+	handleExchange(s, op.ListEvents, eventResponses(), s.listEvents)
+	handleExchange(s, op.ListRunEvents, eventResponses(), func(ctx context.Context, x *exchange, in *runEventsInput) {
 		s.runEvents(ctx, x, in.EventFilter, in.name())
 	})
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/runs/{run}/events", id: "listCellRunEvents", tag: tagRuns, summary: "Events of a run", needs: []Scope{Read},
-	}, eventResponses(), func(ctx context.Context, x *exchange, in *cellRunEventsInput) {
+	handleExchange(s, op.ListCellRunEvents, eventResponses(), func(ctx context.Context, x *exchange, in *cellRunEventsInput) {
 		s.runEvents(ctx, x, in.EventFilter, in.name())
 	})
 	s.addLogs()

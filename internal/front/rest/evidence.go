@@ -3,28 +3,21 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
-)
 
-const tagEvidence = "evidence"
+	"github.com/forkcell/forkcell/internal/api/op"
+)
 
 // addEvidence adds the routes that show and verify what was signed.
 func (s *Server) addEvidence() {
-	get := func(path, id, summary, command string) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tagEvidence, summary: summary, command: command, needs: []Scope{Read}}
-	}
-	handle(s, get("/v1/receipts", "listReceipts", "List receipts", "receipt list"), s.listReceipts)
-	handle(s, get("/v1/receipts/{receipt}", "getReceipt", "Show a receipt and the present decision", "receipt show {receipt}"), s.getReceipt)
-	handle(s, get("/v1/receipts/{receipt}/bundle", "getBundle", "A bundle that can be verified elsewhere", "receipt export {receipt}"), s.getBundle)
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/receipts/verify", id: "verifyReceipts", tag: tagEvidence,
-		summary: "Check signatures, chains and bound hashes", command: "receipt verify {receipt}", needs: []Scope{Read},
-	}, s.verifyReceipts)
-	handle(s, get("/v1/decisions", "listDecisions", "List decisions", "decisions list"), s.listDecisions)
-	handle(s, get("/v1/graph", "graph", "The lineage of all states", "graph"), s.graph)
+	handle(s, op.ListReceipts, s.listReceipts)
+	handle(s, op.GetReceipt, s.getReceipt)
+	handle(s, op.GetBundle, s.getBundle)
+	handle(s, op.VerifyReceipts, s.verifyReceipts)
+	handle(s, op.ListDecisions, s.listDecisions)
+	handle(s, op.Graph, s.graph)
 }
 
 // OfCell is the input of a list that may be of one cell.

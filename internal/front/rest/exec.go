@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
 
@@ -23,17 +24,13 @@ type execInput struct {
 // addExec adds the route that executes one command in a live cell. Its answer is the
 // result at the end, or a stream of events.
 func (s *Server) addExec() {
-	r := route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/exec", id: "exec", tag: tagLive,
-		summary: "Execute a command in a live cell", command: "exec {cell}", needs: []Scope{Run},
-	}
 	responses := map[string]*huma.Response{
 		"200": {Description: "The command has ended.", Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schemaOf[api.ExecAnswer](s.api.OpenAPI().Components.Schemas)},
 			eventsType:         eventMedia("started", "stdout", "stderr", "result", "problem"),
 		}},
 	}
-	handleExchange(s, r, responses, func(ctx context.Context, x *exchange, in *execInput) {
+	handleExchange(s, op.Exec, responses, func(ctx context.Context, x *exchange, in *execInput) {
 		job, err := s.newExec(x.call, in)
 		switch {
 		case err != nil:
@@ -82,13 +79,8 @@ func (s *Server) addExecSockets() {
 	responses := func() map[string]*huma.Response {
 		return map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + "."}}
 	}
-	socket := route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/exec", id: "execSocket", tag: tagLive, summary: "Execute a command with its streams in a WebSocket",
-		needs: []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
-	}
-	handleExchange(s, socket, responses(), s.execSocket)
-	socket.path, socket.id, socket.summary = "/v1/cells/{cell}/exec/{exec}", "attach", "Join a command: its last 256 KiB of output, and what comes"
-	handleExchange(s, socket, responses(), func(ctx context.Context, x *exchange, in *attachInput) {
+	handleExchange(s, op.ExecSocket, responses(), s.execSocket)
+	handleExchange(s, op.Attach, responses(), func(ctx context.Context, x *exchange, in *attachInput) {
 		req := api.ExecRequest{Cell: in.Cell, Size: Terminal{Cols: in.Cols, Rows: in.Rows}.size(), RawInput: true, Keyboard: api.Keyboard(in.Keyboard)}
 		x.stream(ctx, func(ctx context.Context) {
 			serveExecSocket(ctx, x, false, func(ctx context.Context, io engine.Stdio) (*api.ExecResult, error) {

@@ -11,11 +11,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const (
-	tagFiles   = "files"
-	filesPath  = "/v1/cells/{cell}/files"
 	typeTar    = "application/x-tar"
 	typeBinary = "application/octet-stream"
 )
@@ -23,26 +23,23 @@ const (
 // addFiles adds the routes of the files of cells.
 func (s *Server) addFiles() {
 	s.addFileContents()
-	post := func(verb, id, summary string, scope Scope) route {
-		return route{method: http.MethodPost, path: filesPath + "/" + verb, id: id, tag: tagFiles, summary: summary, needs: []Scope{scope}}
-	}
-	handle(s, post("list", "listFiles", "List a directory", Read), s.listFiles)
-	handle(s, post("stat", "statFile", "Describe a file", Read),
+	handle(s, op.ListFiles, s.listFiles)
+	handle(s, op.StatFile,
 		func(ctx context.Context, c *call, in *fileInput[api.FileBody]) (*api.FileInfo, error) {
 			return c.engine.StatFile(ctx, in.Cell, in.Body.Path)
 		})
-	handle(s, post("mkdir", "makeDir", "Make a directory, and those above it", Run),
+	handle(s, op.MakeDir,
 		func(ctx context.Context, c *call, in *fileInput[api.FileBody]) (*api.FileInfo, error) {
 			return c.engine.MakeDir(ctx, in.Cell, in.Body.Path)
 		})
-	handle(s, post("move", "moveFile", "Give a file another path", Run),
+	handle(s, op.MoveFile,
 		func(ctx context.Context, c *call, in *fileInput[api.MoveFileBody]) (*api.FileInfo, error) {
 			return c.engine.MoveFile(ctx, in.Cell, in.Body.From, in.Body.To)
 		})
 	watched := map[string]*huma.Response{"200": {Description: "The changes, as they come.", Content: map[string]*huma.MediaType{
 		eventsType: eventMedia("started", "created", "modified", "removed", "renamed", "overflow", "problem"),
 	}}}
-	handleExchange(s, post("watch", "watchFiles", "Follow the changes in a directory of a live cell", Read), watched, s.watchFiles)
+	handleExchange(s, op.WatchFiles, watched, s.watchFiles)
 }
 
 type fileInput[B any] struct {
@@ -107,26 +104,19 @@ type removeFileInput struct {
 // addFileContents adds the routes that read, write and remove a file.
 func (s *Server) addFileContents() {
 	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
-	handleExchange(s, route{
-		method: http.MethodGet, path: filesPath, id: "readFile", tag: tagFiles, summary: "Read a file", needs: []Scope{Read},
-		also: []int{http.StatusRequestedRangeNotSatisfiable, http.StatusRequestEntityTooLarge},
-	}, map[string]*huma.Response{
+	handleExchange(s, op.ReadFile, map[string]*huma.Response{
 		"200": {Description: "The file.", Content: map[string]*huma.MediaType{typeBinary: bytes, typeTar: bytes, typeCopy: bytes}},
 		"206": {Description: "Parts of the file.", Content: map[string]*huma.MediaType{typeBinary: bytes, "multipart/byteranges": bytes}},
 		"304": {Description: "The file has not changed."},
 	}, s.readFile)
-	write := route{
-		method: http.MethodPut, path: filesPath, id: "writeFile", tag: tagFiles, summary: "Replace a file of a live cell", needs: []Scope{Run},
-	}.operation()
+	write := operationOf(op.WriteFile)
 	write.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{typeBinary: bytes}}
 	write.Responses = map[string]*huma.Response{"200": {Description: "The file.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.FileInfo](s.api.OpenAPI().Components.Schemas)},
 	}}}
 	registerExchange(s, write, s.writeFile)
 	s.addCopies()
-	handleRaw(s, route{
-		method: http.MethodDelete, path: filesPath, id: "removeFile", tag: tagFiles, summary: "Remove a file of a live cell", needs: []Scope{Run}, status: http.StatusNoContent,
-	}, func(ctx context.Context, c *call, in *removeFileInput) (*empty, error) {
+	handleRaw(s, op.RemoveFile, func(ctx context.Context, c *call, in *removeFileInput) (*empty, error) {
 		return &empty{}, c.engine.RemoveFile(ctx, in.Cell, in.Path, in.Recursive)
 	})
 }

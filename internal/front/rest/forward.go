@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
 
@@ -21,10 +21,7 @@ type forwardInput struct {
 // its bytes pass unchanged, so a browser must not reach it. Only a WebSocket with the
 // subprotocol of commands does.
 func (s *Server) addForward() {
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/forward", id: "forwardPort", tag: tagLive, summary: "Connect to a port of a live cell with the bytes in a WebSocket",
-		needs: []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
-	}, map[string]*huma.Response{"101": {
+	handleExchange(s, op.ForwardPort, map[string]*huma.Response{"101": {
 		Description: "A WebSocket with the subprotocol " + execProtocol + ", as of a command that copies its input to the port and its output from there. The exit code is 1 if nothing listens there.",
 	}}, func(ctx context.Context, x *exchange, in *forwardInput) {
 		x.stream(ctx, func(ctx context.Context) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/storage/store"
 )
@@ -136,7 +137,7 @@ func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key, right
 	if key == "" || len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
 		return nil, api.Usagef("use up to 255 printable characters without spaces", "malformed Idempotency-Key")
 	}
-	if r.URL.Path == uploadsPath {
+	if r.URL.Path == op.Upload.Path {
 		return nil, api.Usagef("send it again without: an upload that no cell uses expires", "an upload takes no Idempotency-Key")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -2,24 +2,19 @@ package rest
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/token"
 )
 
-const tagLive = "live cells"
-
 // addLive adds the routes that start, stop and use live cells.
 func (s *Server) addLive() {
-	live := func(verb, id, summary string) route {
-		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagLive, summary: summary, command: verb + " {cell}", needs: []Scope{Run}}
-	}
-	handle(s, live("start", "start", "Make a cell live"), s.start)
-	handle(s, live("stop", "stop", "End a live cell"), s.stopCell)
-	handle(s, live("pause", "pause", "Stop the processes of a live cell"), s.pause)
-	handle(s, live("resume", "resume", "Continue the processes of a paused cell"), s.resume)
+	handle(s, op.Start, s.start)
+	handle(s, op.Stop, s.stopCell)
+	handle(s, op.Pause, s.pause)
+	handle(s, op.Resume, s.resume)
 	s.addBranches()
 	s.addExec()
 	s.addExecSockets()

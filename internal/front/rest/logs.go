@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const rawType = "application/octet-stream"
@@ -33,14 +35,10 @@ type logReader interface {
 // addLogs adds the routes that show the output of runs.
 func (s *Server) addLogs() {
 	responses := streamResponse(map[string]string{rawType: "The bytes of the stream."})
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/runs/{run}/logs", id: "getRunLogs", tag: tagRuns, summary: "Output of a run", needs: []Scope{Read},
-	}, responses, func(ctx context.Context, x *exchange, in *runLogsInput) {
+	handleExchange(s, op.GetRunLogs, responses, func(ctx context.Context, x *exchange, in *runLogsInput) {
 		s.runLogs(ctx, x, in.LogFilter, in.name())
 	})
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/runs/{run}/logs", id: "getCellRunLogs", tag: tagRuns, summary: "Output of a run", needs: []Scope{Read},
-	}, responses, func(ctx context.Context, x *exchange, in *cellRunLogsInput) {
+	handleExchange(s, op.GetCellRunLogs, responses, func(ctx context.Context, x *exchange, in *cellRunLogsInput) {
 		s.runLogs(ctx, x, in.LogFilter, in.name())
 	})
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
@@ -91,9 +91,7 @@ func (m *metrics) run(res *api.RunResult) {
 // addMetrics adds the route that Prometheus reads.
 func (s *Server) addMetrics() {
 	handler := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/metrics", id: "metrics", tag: tagOperation, summary: "Metrics, in Prometheus' text format", needs: []Scope{Admin, Unbounded},
-	}, streamResponse(map[string]string{"text/plain": "Prometheus' text format."}), func(ctx context.Context, x *exchange, _ *struct{}) {
+	handleExchange(s, op.Metrics, streamResponse(map[string]string{"text/plain": "Prometheus' text format."}), func(ctx context.Context, x *exchange, _ *struct{}) {
 		if err := s.countCells(ctx, x.engine); err != nil {
 			x.fail(err)
 			return

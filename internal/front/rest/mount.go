@@ -3,17 +3,16 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
-// Mount adds a handler of another protocol, for callers that may read. Its streams
-// that only wait (GET) end when the daemon stops.
-func (s *Server) Mount(path string, h http.Handler) {
-	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+// Mount adds the handler of another protocol. Its streams that only wait (GET) end when
+// the daemon stops.
+func (s *Server) Mount(o op.Op, h http.Handler) {
+	s.addBeside(o, func(w http.ResponseWriter, r *http.Request) {
 		c := callOf(r.Context())
-		if !c.caller.may(Read) {
-			writeProblem(w, c.deny(Read))
-			return
-		}
 		c.reads = !c.caller.may(Run)
 		if r.Method == http.MethodGet {
 			ctx, cancel := context.WithCancel(r.Context())
@@ -26,6 +25,19 @@ func (s *Server) Mount(path string, h http.Handler) {
 			return
 		}
 		h.ServeHTTP(w, r)
+	})
+}
+
+// addBeside adds a handler that the description of the API does not have, for callers who
+// have what its operation needs.
+func (s *Server) addBeside(o op.Op, h http.HandlerFunc) {
+	s.mux.HandleFunc(strings.TrimPrefix(o.Method+" "+o.Path, " "), func(w http.ResponseWriter, r *http.Request) {
+		c := callOf(r.Context())
+		if err := c.need(o.Needs...); err != nil {
+			writeProblem(w, s.problemOf(c, err))
+			return
+		}
+		h(w, r)
 	})
 }
 

@@ -2,40 +2,34 @@ package rest
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
-)
 
-const tagDecisions = "decisions"
+	"github.com/forkcell/forkcell/internal/api/op"
+)
 
 // addMoves adds the routes that move the head of a cell, or write what it has.
 func (s *Server) addMoves() {
-	move := func(verb, id, summary, command string, needs ...Scope) route {
-		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagDecisions, summary: summary, command: command, needs: needs}
-	}
-	create := move("checkpoints", "createCheckpoint", "Name the present state", "checkpoint {cell}", Run)
-	create.status = http.StatusCreated
-	handle(s, create, s.checkpoint)
-	handle(s, move("restore", "restore", "Go back to a state", "restore {cell} {checkpoint}", Run),
+	handle(s, op.CreateCheckpoint, s.checkpoint)
+	handle(s, op.Restore,
 		func(ctx context.Context, c *call, in *moveInput[api.RestoreBody]) (*api.MoveResult, error) {
 			b := in.body()
 			return c.engine.Restore(ctx, api.RestoreRequest{Cell: in.Cell, Checkpoint: b.Checkpoint, Run: b.Run, Runs: b.Runs, Reason: b.Reason, Force: b.Force})
 		})
-	handle(s, move("accept", "accept", "Accept a run", "accept {cell}", Run, Decide), s.accept)
-	handle(s, move("reject", "reject", "Reject a run", "reject {cell}", Run, Decide),
+	handle(s, op.Accept, s.accept)
+	handle(s, op.Reject,
 		func(ctx context.Context, c *call, in *moveInput[api.RejectBody]) (*api.MoveResult, error) {
 			return c.engine.Reject(ctx, in.Cell, in.body().Run, in.body().Reason)
 		})
-	handle(s, move("choose", "choose", "Choose the winner of a race that has ended", "race {cell} --choose {attempt}", Run, Decide), s.choose)
-	handle(s, move("apply", "apply", "Write accepted work to a directory", "apply {cell}", Run, Decide), s.apply)
-	handle(s, move("undo", "undo", "Take the last apply back", "apply {cell} --undo", Run, Decide),
+	handle(s, op.Choose, s.choose)
+	handle(s, op.Apply, s.apply)
+	handle(s, op.Undo,
 		func(ctx context.Context, c *call, in *moveInput[api.UndoBody]) (*api.ApplyResult, error) {
 			b := in.body()
 			return c.engine.Undo(ctx, api.UndoRequest{Cell: in.Cell, Except: b.Except, OnConflict: b.OnConflict, DryRun: b.DryRun})
 		})
-	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", "refresh {cell}", Run),
+	handle(s, op.Refresh,
 		func(ctx context.Context, c *call, in *moveInput[api.RefreshBody]) (*api.RefreshResult, error) {
 			b := in.body()
 			wait, err := duration("wait", b.Wait)
@@ -47,21 +41,19 @@ func (s *Server) addMoves() {
 			}
 			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: b.OnConflict, Upload: b.Upload, BasedOn: b.BasedOn, Wait: wait})
 		})
-	handle(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},
-	}, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
-		for _, scope := range []Scope{Run, Decide} {
-			if in.Receipts && !c.caller.may(scope) {
-				return nil, c.deny(scope) // who publishes must be able to say so
+	handle(s, op.GetAccepted, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
+		if in.Receipts { // who publishes must be able to say so
+			if err := c.need(op.ReportPublication.Needs...); err != nil {
+				return nil, err
 			}
 		}
 		return c.engine.Accepted(ctx, in.Cell, in.Roots, in.Receipts)
 	})
-	handle(s, move("publications", "reportPublication", "Record what the caller has published on its own machine", "publish {cell}", Run, Decide),
+	handle(s, op.ReportPublication,
 		func(ctx context.Context, c *call, in *publicationInput) (*empty, error) {
 			return &empty{}, c.engine.RecordPublication(ctx, in.Cell, in.Body)
 		})
-	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", "verify {cell} {checkpoint}", Read),
+	handle(s, op.VerifyCell,
 		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
 			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)
 		})

@@ -2,9 +2,10 @@ package rest
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 type planner interface {
@@ -18,9 +19,7 @@ type planInput struct {
 
 // addPlan adds the route that shows how a command would be run.
 func (s *Server) addPlan() {
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/plan", id: "planRun", tag: tagRuns, summary: "Show the controls of a run, without running anything", needs: []Scope{Run},
-	}, func(ctx context.Context, c *call, in *planInput) (*api.RunPlan, error) {
+	handle(s, op.PlanRun, func(ctx context.Context, c *call, in *planInput) (*api.RunPlan, error) {
 		job, err := s.newRun(ctx, c, &startRunInput{InCell: in.InCell, Body: in.Body})
 		if err != nil {
 			return nil, err

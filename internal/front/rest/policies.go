@@ -2,49 +2,34 @@ package rest
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/policy/preset"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
 
-const tagPolicies = "policies"
-
 // addPolicies adds the routes of policies and of the daemon's operation.
 func (s *Server) addPolicies() {
-	post := func(verb, of, id, summary string) route {
-		return route{method: http.MethodPost, path: "/v1/policies/" + verb, id: id, tag: tagPolicies, summary: summary, command: "policy " + verb + " {" + of + "}", needs: []Scope{Read}}
-	}
-	get := func(path, id, tag, summary string, needs ...Scope) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tag, summary: summary, needs: needs}
-	}
-	presets := get("/v1/policies", "listPresets", tagPolicies, "List the presets", Read)
-	presets.command = "policy list"
-	handle(s, presets, s.listPresets)
-	handle(s, post("validate", "policy", "validatePolicy", "Check a policy"), s.validatePolicy)
-	handle(s, post("explain", "cell", "explainPolicy", "What a policy decides, by which rule and why"), s.explainPolicy)
-	handle(s, post("suggest", "cell", "suggestPolicy", "A policy that allows what a run was denied"), s.suggestPolicy)
-	handle(s, get("/v1/cells/{cell}/policy", "getPolicy", tagPolicies, "Show the policy of a cell", Read),
+	handle(s, op.ListPresets, s.listPresets)
+	handle(s, op.ValidatePolicy, s.validatePolicy)
+	handle(s, op.ExplainPolicy, s.explainPolicy)
+	handle(s, op.SuggestPolicy, s.suggestPolicy)
+	handle(s, op.GetPolicy,
 		func(ctx context.Context, c *call, in *InCell) (*api.PolicyResult, error) {
 			return c.engine.Policy(ctx, in.Cell)
 		})
-	handle(s, route{
-		method: http.MethodPut, path: "/v1/cells/{cell}/policy", id: "setPolicy", tag: tagPolicies,
-		summary: "Give a cell another policy", needs: []Scope{Admin},
-	}, s.setPolicy)
-	handle(s, get("/v1/doctor", "doctor", tagOperation, "What this host can enforce", Admin, Unbounded),
+	handle(s, op.SetPolicy, s.setPolicy)
+	handle(s, op.Doctor,
 		func(ctx context.Context, c *call, _ *struct{}) (*api.Doctor[driver.Check], error) {
 			return &api.Doctor[driver.Check]{Controls: c.engine.Doctor(ctx)}, nil
 		})
-	handle(s, get("/v1/keys", "getKey", tagOperation, "The key that signs", Admin, Unbounded),
+	handle(s, op.GetKey,
 		func(ctx context.Context, c *call, _ *struct{}) (*api.KeyInfo, error) { return c.engine.Key(ctx) })
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/gc", id: "collectGarbage", tag: tagOperation, summary: "Free states that nothing needs", command: "gc", needs: []Scope{Admin, Unbounded},
-	}, s.collectGarbage)
+	handle(s, op.CollectGarbage, s.collectGarbage)
 }
 
 func (s *Server) listPresets(_ context.Context, _ *call, in *Page) (*api.List[api.Preset], error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const (
-	// portPattern is the route of ports, as records and metrics name it.
-	portPattern = "/v1/cells/{cell}/ports/{port}/{path}"
 	// portWait is how long a listener may take to begin its answer, and to read a part
 	// of a request.
 	portWait = time.Minute
@@ -30,12 +30,17 @@ type forwarder interface {
 	Forward(ctx context.Context, cell string, port int) (join func(context.Context, io.ReadWriter) error, err error)
 }
 
-// portMethods returns the methods that the description lists. Others pass too, except
-// CONNECT and TRACE.
-func portMethods() []string {
-	return []string{
-		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+// portOps returns the operations that the description lists, which differ in the method
+// only. Other methods pass too, except CONNECT and TRACE.
+func portOps() []op.Op {
+	return []op.Op{op.GetPort, op.HeadPort, op.PostPort, op.PutPort, op.PatchPort, op.DeletePort, op.OptionsPort}
+}
+
+func portMethods() (methods []string) {
+	for _, o := range portOps() {
+		methods = append(methods, o.Method)
 	}
+	return methods
 }
 
 // portTarget is the target of a request to a port, as it was sent.
@@ -81,7 +86,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 // patternOf returns the pattern of the route of a request.
 func (s *Server) patternOf(r *http.Request) string {
 	if _, ok := portTargetOf(r); ok {
-		return portPattern
+		return op.GetPort.Path
 	}
 	_, pattern := s.mux.Handler(r)
 	return pattern[strings.LastIndexByte(pattern, ' ')+1:]
@@ -89,7 +94,7 @@ func (s *Server) patternOf(r *http.Request) string {
 
 // servePort passes a request on to a listener in a live cell.
 func (s *Server) servePort(x *exchange, t portTarget) {
-	if err := s.admit(x.call, []Scope{Run}, t.cell, ""); err != nil {
+	if err := s.admit(x.call, op.GetPort.Needs, t.cell, ""); err != nil {
 		x.fail(err)
 		return
 	}
@@ -153,19 +158,15 @@ func (s *Server) describePorts() {
 	doc := s.api.OpenAPI()
 	text := &huma.Schema{Type: huma.TypeString}
 	first, last := 1.0, 65535.0
-	for _, method := range portMethods() {
-		r := route{
-			method: method, path: portPattern, id: strings.ToLower(method) + "Port", tag: tagLive, summary: "Send a request to a listener in a live cell",
-			needs: []Scope{Run}, also: []int{http.StatusMethodNotAllowed, http.StatusBadGateway, http.StatusGatewayTimeout},
-		}
-		op := r.operation()
-		op.Description = "HTTP, or with an upgrade a WebSocket. Without Authorization and Cookie in the request, and without Set-Cookie in the answer."
-		op.Parameters = []*huma.Param{
+	for _, o := range portOps() {
+		def := operationOf(o)
+		def.Description = "HTTP, or with an upgrade a WebSocket. Without Authorization and Cookie in the request, and without Set-Cookie in the answer."
+		def.Parameters = []*huma.Param{
 			{Name: "cell", In: "path", Required: true, Description: "Name of the cell.", Schema: text},
 			{Name: "port", In: "path", Required: true, Description: "Port on the loopback of the cell.", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &first, Maximum: &last}},
 			{Name: "path", In: "path", Required: true, Description: "Path for the listener: any number of parts, also none. The query belongs to it too.", Schema: text},
 		}
-		op.Responses = map[string]*huma.Response{"default": {Description: "What the listener answers."}}
-		doc.AddOperation(&op)
+		def.Responses = map[string]*huma.Response{"default": {Description: "What the listener answers."}}
+		doc.AddOperation(&def)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/engine/race"
 	"github.com/forkcell/forkcell/internal/engine/token"
@@ -29,14 +30,12 @@ type raceInput struct {
 // addRace adds the route of races. Its answer is the result at the end, or a stream
 // of events.
 func (s *Server) addRace() {
-	op := route{
-		method: http.MethodPost, path: "/v1/race", id: "race", tag: tagRuns, summary: "Try several commands, and keep the best result", command: "race {cell}", needs: []Scope{Run},
-	}.operation()
-	op.Responses = map[string]*huma.Response{"200": {Description: "The race has ended.", Content: map[string]*huma.MediaType{
+	def := operationOf(op.Race)
+	def.Responses = map[string]*huma.Response{"200": {Description: "The race has ended.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},
 		eventsType:         eventMedia("attempt", "judged", "result", "problem"),
 	}}}
-	register(s, op, func(ctx context.Context, c *call, in *raceInput) (*huma.StreamResponse, error) {
+	register(s, def, func(ctx context.Context, c *call, in *raceInput) (*huma.StreamResponse, error) {
 		req, engine, err := s.raceRequest(ctx, c, in)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxBody bounds the JSON body of a request.
@@ -16,45 +18,29 @@ const needsKey = "needs"
 // commandKey is the key of the command that does the same, in the description of a route.
 const commandKey = "x-command"
 
-// route describes one operation of the API.
-type route struct {
-	method, path string
-	id           string // the name of the operation, as SDKs use it
-	summary      string
-	tag          string
-	// command is the command of the command line that does the same, with its arguments as
-	// the names of fields in braces. "" is none.
-	command string
-	// needs are the scopes that a caller must have, all of them. Without any the route
-	// is for everybody.
-	needs  []Scope
-	status int   // of success; 0 = 200
-	also   []int // statuses of errors besides the usual ones
-}
-
-// operation returns the library's description of a route.
-func (r route) operation() huma.Operation {
+// operationOf returns the library's description of an operation.
+func operationOf(o op.Op) huma.Operation {
 	errors := []int{
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusNotAcceptable, http.StatusConflict,
 		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	}
-	if r.method != http.MethodGet {
+	if o.Method != http.MethodGet {
 		errors = append(errors, http.StatusRequestTimeout, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusInsufficientStorage)
 	}
-	op := huma.Operation{
-		Method: r.method, Path: r.path, OperationID: r.id, Summary: r.summary, Tags: []string{r.tag},
-		DefaultStatus: r.status, MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the body has its own
-		Errors: append(errors, r.also...), Metadata: map[string]any{needsKey: r.needs},
-		Extensions: map[string]any{"x-scopes": r.needs},
+	def := huma.Operation{
+		Method: o.Method, Path: o.Path, OperationID: o.ID, Summary: o.Summary, Tags: []string{o.Tag},
+		DefaultStatus: o.Status, MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the body has its own
+		Errors: append(errors, o.Also...), Metadata: map[string]any{needsKey: o.Needs},
+		Extensions: map[string]any{"x-scopes": o.Needs},
 	}
-	if len(r.needs) == 0 {
-		op.Extensions, op.Security = map[string]any{}, []map[string][]string{}
+	if len(o.Needs) == 0 {
+		def.Extensions, def.Security = map[string]any{}, []map[string][]string{}
 	}
-	if r.command != "" {
-		op.Extensions[commandKey] = r.command
+	if o.Command != "" {
+		def.Extensions[commandKey] = o.Command
 	}
-	return op
+	return def
 }
 
 // answer is an answer whose body is one document.
@@ -66,21 +52,21 @@ type answer[T any] struct {
 type empty struct{}
 
 // handle adds a route that answers with one document.
-func handle[I, T any](s *Server, r route, do func(context.Context, *call, *I) (*T, error)) {
-	handleRaw(s, r, func(ctx context.Context, c *call, in *I) (*answer[T], error) {
+func handle[I, T any](s *Server, o op.Op, do func(context.Context, *call, *I) (*T, error)) {
+	handleRaw(s, o, func(ctx context.Context, c *call, in *I) (*answer[T], error) {
 		doc, err := do(ctx, c, in)
 		return &answer[T]{Body: doc}, err
 	})
 }
 
 // handleRaw adds a route that sets the whole answer, headers included.
-func handleRaw[I, O any](s *Server, r route, do func(context.Context, *call, *I) (*O, error)) {
-	register(s, r.operation(), do)
+func handleRaw[I, O any](s *Server, o op.Op, do func(context.Context, *call, *I) (*O, error)) {
+	register(s, operationOf(o), do)
 }
 
 // register adds an operation. Every route is added by it.
-func register[I, O any](s *Server, op huma.Operation, do func(context.Context, *call, *I) (*O, error)) {
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+func register[I, O any](s *Server, def huma.Operation, do func(context.Context, *call, *I) (*O, error)) {
+	huma.Register(s.api, def, func(ctx context.Context, in *I) (*O, error) {
 		c := callOf(ctx)
 		if err := c.allowOperatorFields(ctx, in); err != nil {
 			return nil, s.problemOf(c, err)

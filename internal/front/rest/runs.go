@@ -14,39 +14,31 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/receipt"
 )
-
-const tagRuns = "runs"
 
 // addRuns adds the routes of runs.
 func (s *Server) addRuns() {
 	s.addRunCommand()
 	s.addRunSocket()
 	s.addPlan()
-	list := func(path, id string) route {
-		return route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}
-	}
-	handle(s, list("/v1/runs", "listRuns"), func(ctx context.Context, c *call, in *Page) (*api.List[api.RunInfo], error) {
+	handle(s, op.ListRuns, func(ctx context.Context, c *call, in *Page) (*api.List[api.RunInfo], error) {
 		return s.listRuns(ctx, c, "", *in)
 	})
-	handle(s, list("/v1/cells/{cell}/runs", "listCellRuns"), func(ctx context.Context, c *call, in *listCellRunsInput) (*api.List[api.RunInfo], error) {
+	handle(s, op.ListCellRuns, func(ctx context.Context, c *call, in *listCellRunsInput) (*api.List[api.RunInfo], error) {
 		return s.listRuns(ctx, c, in.Cell, in.Page)
 	})
-	addRun[InRun](s, "/v1/runs/{run}", "Run")
-	addRun[InCellRun](s, "/v1/cells/{cell}/runs/{run}", "CellRun")
+	addRun[InRun](s, op.GetRun, op.CancelRun)
+	addRun[InCellRun](s, op.GetCellRun, op.CancelCellRun)
 }
 
 // addRun adds the routes of one run.
-func addRun[I runNamer](s *Server, path, id string) {
-	handle(s, route{method: http.MethodGet, path: path, id: "get" + id, tag: tagRuns, summary: "Show a run", needs: []Scope{Read}},
-		func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.getRun(ctx, c, (*in).name()) })
-	handle(s, route{
-		method: http.MethodPost, path: path + "/cancel", id: "cancel" + id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
-		status: http.StatusAccepted,
-	}, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) {
+func addRun[I runNamer](s *Server, get, cancel op.Op) {
+	handle(s, get, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.getRun(ctx, c, (*in).name()) })
+	handle(s, cancel, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) {
 		return s.cancelRun(ctx, c, (*in).name())
 	})
 }
@@ -148,13 +140,9 @@ type startRunInput struct {
 // addRunCommand adds the route that runs a command. Its answer has three forms: the
 // result at the end, the id at the beginning, or a stream of events.
 func (s *Server) addRunCommand() {
-	r := route{
-		method: http.MethodPost, path: "/v1/cells/{cell}/runs", id: "run", tag: tagRuns,
-		summary: "Run a command as a transaction", command: "run {cell}", needs: []Scope{Run},
-	}
-	op := r.operation()
+	def := operationOf(op.Run)
 	registry := s.api.OpenAPI().Components.Schemas
-	op.Responses = map[string]*huma.Response{
+	def.Responses = map[string]*huma.Response{
 		"200": {Description: "The run has ended.", Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schemaOf[api.RunAnswer](registry)},
 			eventsType:         eventMedia("started", "stdout", "stderr", "event", "result", "problem"),
@@ -165,7 +153,7 @@ func (s *Server) addRunCommand() {
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.RunStarted](registry)}},
 		},
 	}
-	register(s, op, func(ctx context.Context, c *call, in *startRunInput) (*huma.StreamResponse, error) {
+	register(s, def, func(ctx context.Context, c *call, in *startRunInput) (*huma.StreamResponse, error) {
 		job, err := s.newRun(ctx, c, in)
 		if err != nil {
 			return nil, err

@@ -4,22 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 
 	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
 
 // addRunSocket adds the route of a WebSocket in which a command is run with its
 // streams. The frames are those of commands in live cells.
 func (s *Server) addRunSocket() {
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/cells/{cell}/run", id: "runSocket", tag: tagRuns, summary: "Run a command as a transaction with its streams in a WebSocket",
-		needs: []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
-	}, map[string]*huma.Response{"101": {
+	handleExchange(s, op.RunSocket, map[string]*huma.Response{"101": {
 		Description: "A WebSocket with the subprotocol " + execProtocol + ". The first message of the caller is the run, as for POST .../runs, with tty, cols, rows and term; " +
 			"the last one of the daemon has the type result or problem.",
 	}}, func(ctx context.Context, x *exchange, in *InCell) {

@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/session"
 )
-
-const tagSessions = "sessions"
 
 // sessionKeeper has the verbs about sessions of coding agents that cells do not have.
 type sessionKeeper interface {
@@ -37,38 +35,21 @@ type InSession struct {
 
 // addSessions adds the routes of sessions of coding agents.
 func (s *Server) addSessions() {
-	get := func(below, id, summary, command string) route {
-		return route{method: http.MethodGet, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, command: command, needs: []Scope{Read}}
-	}
-	post := func(below, id, summary string, needs ...Scope) route {
-		r := route{method: http.MethodPost, path: "/v1/sessions" + below, id: id, tag: tagSessions, summary: summary, needs: needs}
-		if verb, ok := strings.CutPrefix(below, "/{session}/"); ok {
-			r.command = "session " + verb + " {session}"
-		}
-		return r
-	}
-	handle(s, get("", "listSessions", "List sessions of coding agents", "session list"), s.listSessions)
-	handle(s, get("/{session}", "getSession", "Show a session", "session show {session}"),
+	handle(s, op.ListSessions, s.listSessions)
+	handle(s, op.GetSession,
 		func(ctx context.Context, c *call, in *InSession) (*api.AgentSession, error) {
 			return c.anySession(ctx, in.Session)
 		})
-	handle(s, get("/{session}/turns", "listTurns", "List the turns of a session", "session turns {session}"), listTurns)
-	handle(s, get("/{session}/timeline", "getTimeline", "List what happened in a session", "session timeline {session}"), timeline)
-	start := post("", "createSession", "Start a coding agent in a fork of a cell", Run)
-	start.status = http.StatusCreated
-	handleRaw(s, start, s.createSession)
-	handle(s, post("/plan", "planSession", "Show what would be decided about a session, without starting it", Run), s.planSession)
-	handle(s, post("/{session}/send", "sendMessage", "Type a message into a running session", Run), sendMessage)
-	handle(s, post("/{session}/stop", "stopSession", "End a session", Run), s.stopSession)
-	handle(s, post("/{session}/rewind", "rewindSession", "Take a session back to a turn", Run), s.rewindSession)
-	handle(s, post("/{session}/accept", "acceptSession", "Accept what a session changed", Run, Decide), s.acceptSession)
-	publish := post("/{session}/publish", "publishSession", "Put the accepted work of a session on a new branch", Run, Decide)
-	publish.also = []int{http.StatusBadGateway} // the push, or the pull request
-	handle(s, publish, s.publishSession)
-	handleRaw(s, route{
-		method: http.MethodDelete, path: "/v1/sessions/{session}", id: "removeSession", tag: tagSessions, summary: "Remove a session that has ended", command: "session delete {session}", needs: []Scope{Run},
-		status: http.StatusNoContent,
-	}, removeSession)
+	handle(s, op.ListTurns, listTurns)
+	handle(s, op.GetTimeline, timeline)
+	handleRaw(s, op.CreateSession, s.createSession)
+	handle(s, op.PlanSession, s.planSession)
+	handle(s, op.SendMessage, sendMessage)
+	handle(s, op.StopSession, s.stopSession)
+	handle(s, op.RewindSession, s.rewindSession)
+	handle(s, op.AcceptSession, s.acceptSession)
+	handle(s, op.PublishSession, s.publishSession)
+	handleRaw(s, op.RemoveSession, removeSession)
 	s.addAgentSocket()
 }
 

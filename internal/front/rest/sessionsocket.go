@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/session"
 )
@@ -50,11 +50,7 @@ type agentSocketInput struct {
 // addAgentSocket adds the route of a WebSocket by which the first client of a session
 // executes its agent.
 func (s *Server) addAgentSocket() {
-	handleExchange(s, route{
-		method: http.MethodGet, path: "/v1/sessions/{session}/agent", id: "agentSocket", tag: tagSessions,
-		summary: "Execute the agent of a session that was started with hold, with its streams in a WebSocket",
-		needs:   []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
-	}, map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + ". Closing it leaves the agent running."}}, s.agentSocket)
+	handleExchange(s, op.AgentSocket, map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + ". Closing it leaves the agent running."}}, s.agentSocket)
 }
 
 func (s *Server) agentSocket(ctx context.Context, x *exchange, in *agentSocketInput) {

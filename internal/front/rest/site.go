@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 )
 
@@ -16,7 +17,7 @@ const sitePath = "/ui"
 // MountSite adds the pages for people. The handler gets every request and identifies
 // the visitor itself; until it calls Visit, the request has no rights.
 func (s *Server) MountSite(h http.Handler) {
-	s.mux.Handle(sitePath+"/", h)
+	s.addBeside(op.Pages, h.ServeHTTP)
 	s.mux.Handle("GET "+sitePath, http.RedirectHandler(sitePath+"/", http.StatusSeeOther))
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxStreams bounds the streams of one caller: events of runs, commands and races,
@@ -68,15 +70,15 @@ func (x *exchange) fail(err error) { writeProblem(x.w, x.server.problemOf(x.call
 
 // handleExchange adds a route that writes its answer itself. responses describes the
 // answers of success.
-func handleExchange[I any](s *Server, r route, responses map[string]*huma.Response, do func(context.Context, *exchange, *I)) {
-	op := r.operation()
-	op.Responses = responses
-	registerExchange(s, op, do)
+func handleExchange[I any](s *Server, o op.Op, responses map[string]*huma.Response, do func(context.Context, *exchange, *I)) {
+	def := operationOf(o)
+	def.Responses = responses
+	registerExchange(s, def, do)
 }
 
 // registerExchange adds an operation whose route writes the answer itself.
-func registerExchange[I any](s *Server, op huma.Operation, do func(context.Context, *exchange, *I)) {
-	register(s, op, func(ctx context.Context, c *call, in *I) (*huma.StreamResponse, error) {
+func registerExchange[I any](s *Server, def huma.Operation, do func(context.Context, *exchange, *I)) {
+	register(s, def, func(ctx context.Context, c *call, in *I) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			request, w := humago.Unwrap(hctx)
 			do(ctx, &exchange{call: c, server: s, w: w, r: request}, in)

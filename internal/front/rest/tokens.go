@@ -2,12 +2,11 @@ package rest
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
-)
 
-const tagTokens = "tokens"
+	"github.com/forkcell/forkcell/internal/api/op"
+)
 
 // tokenKeeper keeps the tokens of the home.
 type tokenKeeper interface {
@@ -18,7 +17,7 @@ type tokenKeeper interface {
 
 // addTokens adds the routes of tokens.
 func (s *Server) addTokens() {
-	handle(s, route{method: http.MethodGet, path: "/v1/tokens", id: "listTokens", tag: tagTokens, summary: "List tokens", needs: []Scope{Admin, Unbounded}},
+	handle(s, op.ListTokens,
 		func(ctx context.Context, c *call, in *Page) (*api.List[api.TokenInfo], error) {
 			list, err := c.engine.TokenList(ctx)
 			if err != nil {
@@ -26,14 +25,8 @@ func (s *Server) addTokens() {
 			}
 			return cut(*in, list, func(t api.TokenInfo) string { return aged(t.CreatedAt, t.ID) })
 		})
-	handle(s, route{
-		method: http.MethodPost, path: "/v1/tokens", id: "createToken", tag: tagTokens, summary: "Make a token", needs: []Scope{Admin, Unbounded},
-		status: http.StatusCreated,
-	}, s.createToken)
-	handleRaw(s, route{
-		method: http.MethodDelete, path: "/v1/tokens/{token}", id: "revokeToken", tag: tagTokens, summary: "Revoke a token", needs: []Scope{Admin, Unbounded},
-		status: http.StatusNoContent,
-	}, func(ctx context.Context, c *call, in *tokenInput) (*empty, error) {
+	handle(s, op.CreateToken, s.createToken)
+	handleRaw(s, op.RevokeToken, func(ctx context.Context, c *call, in *tokenInput) (*empty, error) {
 		_, err := c.engine.TokenRevoke(ctx, in.Token)
 		return &empty{}, err
 	})

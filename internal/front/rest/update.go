@@ -3,11 +3,12 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // settler changes the settings of cells, and reports what they use.
@@ -19,13 +20,8 @@ type settler interface {
 
 // addUpdates adds the routes of settings and usage.
 func (s *Server) addUpdates() {
-	handle(s, route{
-		method: http.MethodPatch, path: "/v1/cells/{cell}", id: "updateCell", tag: tagCells, summary: "Change the name and the settings of a cell",
-		needs: []Scope{Run},
-	}, s.updateCell)
-	handle(s, route{
-		method: http.MethodGet, path: "/v1/usage", id: "usage", tag: tagOperation, summary: "What cells use, for each and in all", needs: []Scope{Read},
-	}, s.usage)
+	handle(s, op.UpdateCell, s.updateCell)
+	handle(s, op.Usage, s.usage)
 }
 
 type updateInput struct {

@@ -1,0 +1,63 @@
+package op
+
+const tagRuns = "runs"
+
+// Operations on runs.
+var (
+	PlanRun = Op{
+		ID: "planRun", Method: "POST", Path: "/v1/cells/{cell}/plan", Tag: tagRuns,
+		Summary: "Show the controls of a run, without running anything", Needs: []Scope{ScopeRun},
+	}
+	RunSocket = Op{
+		ID: "runSocket", Method: "GET", Path: "/v1/cells/{cell}/run", Tag: tagRuns,
+		Summary: "Run a command as a transaction with its streams in a WebSocket", Needs: []Scope{ScopeRun}, Effect: Adds, Open: true, Kind: KindSocket, Status: switched, Also: []int{upgrade},
+	}
+	ListCellRuns = Op{
+		ID: "listCellRuns", Method: "GET", Path: "/v1/cells/{cell}/runs", Tag: tagRuns,
+		Summary: "List runs", Needs: []Scope{ScopeRead},
+	}
+	Run = Op{
+		ID: "run", Method: "POST", Path: "/v1/cells/{cell}/runs", Tag: tagRuns, Command: "run {cell}",
+		Summary: "Run a command as a transaction", Needs: []Scope{ScopeRun}, Effect: Adds, Open: true, Kind: KindEvents,
+	}
+	GetCellRun = Op{
+		ID: "getCellRun", Method: "GET", Path: "/v1/cells/{cell}/runs/{run}", Tag: tagRuns,
+		Summary: "Show a run", Needs: []Scope{ScopeRead},
+	}
+	CancelCellRun = Op{
+		ID: "cancelCellRun", Method: "POST", Path: "/v1/cells/{cell}/runs/{run}/cancel", Tag: tagRuns,
+		Summary: "End a run", Needs: []Scope{ScopeRun}, Effect: Adds, Status: accepted,
+	}
+	ListCellRunEvents = Op{
+		ID: "listCellRunEvents", Method: "GET", Path: "/v1/cells/{cell}/runs/{run}/events", Tag: tagRuns,
+		Summary: "Events of a run", Needs: []Scope{ScopeRead}, Kind: KindEvents,
+	}
+	GetCellRunLogs = Op{
+		ID: "getCellRunLogs", Method: "GET", Path: "/v1/cells/{cell}/runs/{run}/logs", Tag: tagRuns,
+		Summary: "Output of a run", Needs: []Scope{ScopeRead}, Kind: KindDownload,
+	}
+	Race = Op{
+		ID: "race", Method: "POST", Path: "/v1/race", Tag: tagRuns, Command: "race {cell}",
+		Summary: "Try several commands, and keep the best result", Needs: []Scope{ScopeRun}, Effect: Adds, Open: true, Kind: KindEvents,
+	}
+	ListRuns = Op{
+		ID: "listRuns", Method: "GET", Path: "/v1/runs", Tag: tagRuns,
+		Summary: "List runs", Needs: []Scope{ScopeRead},
+	}
+	GetRun = Op{
+		ID: "getRun", Method: "GET", Path: "/v1/runs/{run}", Tag: tagRuns,
+		Summary: "Show a run", Needs: []Scope{ScopeRead},
+	}
+	CancelRun = Op{
+		ID: "cancelRun", Method: "POST", Path: "/v1/runs/{run}/cancel", Tag: tagRuns,
+		Summary: "End a run", Needs: []Scope{ScopeRun}, Effect: Adds, Status: accepted,
+	}
+	ListRunEvents = Op{
+		ID: "listRunEvents", Method: "GET", Path: "/v1/runs/{run}/events", Tag: tagRuns,
+		Summary: "Events of a run", Needs: []Scope{ScopeRead}, Kind: KindEvents,
+	}
+	GetRunLogs = Op{
+		ID: "getRunLogs", Method: "GET", Path: "/v1/runs/{run}/logs", Tag: tagRuns,
+		Summary: "Output of a run", Needs: []Scope{ScopeRead}, Kind: KindDownload,
+	}
+)
