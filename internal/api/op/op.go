@@ -7,6 +7,8 @@
 // so that a program which does not use them starts no slower.
 package op
 
+import "slices"
+
 // Op is one operation of the product.
 type Op struct {
 	// ID is the name of the operation, as SDKs use it.
@@ -86,3 +88,9 @@ const (
 	badGateway  = 502
 	lateGateway = 504
 )
+
+// AllowedTo reports whether a caller may do the operation. may reports each scope that the
+// caller has.
+func (o Op) AllowedTo(may func(Scope) bool) bool {
+	return !slices.ContainsFunc(o.Needs, func(s Scope) bool { return !may(s) })
+}

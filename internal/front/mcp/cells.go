@@ -9,26 +9,27 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // cellTools returns the tools that make, list and remove cells.
 func cellTools() []tool {
 	return []tool{
 		does(tool{
-			name: "cell_create", command: "init {name}", title: "Make a cell", effect: adds, needs: mayRun,
+			op: op.CreateCell, name: "cell_create", title: "Make a cell",
 			about: "Make a cell: a copy of a directory in which commands can run. The source is an empty directory, a directory of the host that the operator allows, an upload, or another cell (fork_of).",
 		}, createCell),
-		does(tool{name: "cell_list", command: "ls", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
+		does(tool{op: op.ListCells, name: "cell_list", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
 		does(tool{
-			name: "cell_remove", command: "rm {cell}", title: "Remove a cell", effect: destroys, idempotent: true, needs: mayRun,
+			op: op.RemoveCell, name: "cell_remove", title: "Remove a cell",
 			about: "Remove a cell. It is kept for 7 days, in which cell_undelete brings it back; then its space is freed. Receipts stay.",
 		}, removeCell),
 		does(tool{
-			name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell", effect: adds, needs: mayRun,
+			op: op.UndeleteCell, name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell",
 			about: "Bring back a cell that was removed in the last 7 days, as it was.",
 		}, undeleteCell),
 		does(tool{
-			name: "fork", title: "Fork a cell", effect: adds, needs: mayRun,
+			op: op.ForkCell, name: "fork", title: "Fork a cell",
 			about: "Make one or more cells with the state of another. Nothing is copied. Use forks to try different ways at the same time.",
 		}, fork),
 	}

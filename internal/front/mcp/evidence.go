@@ -9,25 +9,26 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // evidenceTools returns the tools that explain and prove what happened.
 func evidenceTools() []tool {
 	return []tool{
 		does(tool{
-			name: "policy_explain", title: "Explain a policy",
+			op: op.ExplainPolicy, name: "policy_explain", title: "Explain a policy",
 			about: "Say what the policy of a cell, or a given policy, decides about one path, host or system call, by which rule and why.",
 		}, explainPolicy),
 		does(tool{
-			name: "policy_suggest", title: "Suggest a policy",
+			op: op.SuggestPolicy, name: "policy_suggest", title: "Suggest a policy",
 			about: "Return a policy that would allow what a run was denied, for a person to review.",
 		}, suggestPolicy),
 		does(tool{
-			name: "receipt_show", command: "receipt show {receipt}", title: "Show a receipt",
+			op: op.GetReceipt, name: "receipt_show", title: "Show a receipt",
 			about: "Return the signed statement about a run, and its present decision.",
 		}, showReceipt),
 		does(tool{
-			name: "receipt_verify", command: "receipt verify {receipt}", title: "Verify receipts",
+			op: op.VerifyReceipts, name: "receipt_verify", title: "Verify receipts",
 			about: "Check the signatures, chains and hashes of a receipt, of all receipts of a cell, of all receipts, or of a bundle.",
 		}, verifyReceipts),
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxEntries bounds the list of files in a result.
@@ -20,19 +21,19 @@ const maxEntries = 1000
 func fileTools() []tool {
 	return []tool{
 		does(tool{
-			name: "read_file", title: "Read a file",
+			op: op.ReadFile, name: "read_file", title: "Read a file",
 			about: "Read a file of a cell, at most 16 KiB at once; offset reads on. The files of an idle cell are those of its present state.",
 		}, readFile),
 		does(tool{
-			name: "write_file", title: "Write a file", effect: destroys, idempotent: true, needs: mayRun,
+			op: op.WriteFile, name: "write_file", title: "Write a file",
 			about: "Replace a file of a live cell, or make it. Call start first; in an idle cell, files are written by run.",
 		}, writeFile),
 		does(tool{
-			name: "list_files", title: "List files",
+			op: op.ListFiles, name: "list_files", title: "List files",
 			about: "List a directory of a cell, with its subdirectories as deep as depth says.",
 		}, listFiles),
 		does(tool{
-			name: "search_files", title: "Search files",
+			op: op.ReadFile, name: "search_files", title: "Search files",
 			about: "Find the lines that match a regular expression (RE2 syntax) in the files of a cell.",
 		}, searchFiles),
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
@@ -21,11 +22,11 @@ import (
 func followTools() []tool {
 	return []tool{
 		does(tool{
-			name: "events", command: "log {cell}", title: "Show events",
+			op: op.ListEvents, name: "events", command: "log {cell}", title: "Show events",
 			about: "Show the newest events of a cell, such as what its runs were denied: connections, requests, system calls.",
 		}, showEvents),
 		does(tool{
-			name: "wait_for_text", title: "Wait for text in the output",
+			op: op.GetRunLogs, name: "wait_for_text", title: "Wait for text in the output",
 			about: "Wait until a text stands in the output of a live cell or a run, such as the line that a server prints when it is ready.",
 		}, waitForText),
 	}

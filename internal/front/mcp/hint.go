@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -29,10 +30,11 @@ func (t tool) operation(def *sdk.Tool) hint.Operation {
 	}}
 }
 
-// commandLine returns the command that does the same. Most tools have the name of theirs.
+// commandLine returns the command that does the same. Without one, what a command of the
+// name of the tool would be.
 func (t tool) commandLine() string {
-	if t.command != "" {
-		return t.command
+	if command := cmp.Or(t.command, t.op.Command); command != "" {
+		return command
 	}
 	words := strings.ReplaceAll(t.name, "_", " ")
 	for _, name := range []string{cellField, sessionField} {

@@ -8,29 +8,30 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // moveTools returns the tools that name, move and publish states.
 func moveTools() []tool {
 	return []tool{
 		does(tool{
-			name: "checkpoint", title: "Name the present state", effect: adds, needs: mayRun,
+			op: op.CreateCheckpoint, name: "checkpoint", title: "Name the present state",
 			about: "Name the present state of a cell, so that restore and fork can use it.",
 		}, checkpoint),
 		does(tool{
-			name: "restore", command: "restore {cell} {checkpoint}", title: "Go back to a state", effect: adds, idempotent: true, needs: mayRun,
+			op: op.Restore, name: "restore", title: "Go back to a state",
 			about: "Move a cell back to a checkpoint, or to the state before a run; without either, to the state before the last run. The work that is left can still be read by diff.",
 		}, restore),
 		does(tool{
-			name: "accept", title: "Accept a run", effect: adds, needs: mayDecide,
+			op: op.Accept, name: "accept", title: "Accept a run",
 			about: "Decide that the result of a run stands; with apply, also write it to the source directory. Name what you have seen: run, or as runs all that diff named. Work that is not named is never accepted.",
 		}, accept),
 		does(tool{
-			name: "reject", title: "Reject a run", effect: adds, needs: mayDecide,
+			op: op.Reject, name: "reject", title: "Reject a run",
 			about: "Decide that the result of a run does not stand, and go back to the state before it.",
 		}, reject),
 		does(tool{
-			name: "apply", title: "Write accepted work to a directory", effect: destroys, needs: mayDecide,
+			op: op.Apply, name: "apply", title: "Write accepted work to a directory",
 			about: "Write the accepted changes of a cell to its source directory, all or nothing. Conflicts are named, and nothing is written then.",
 		}, apply),
 	}

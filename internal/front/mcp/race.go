@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
 // raceTools returns the tool that makes several attempts.
 func raceTools() []tool {
 	return []tool{does(tool{
-		name: "race", title: "Make several attempts, and keep the best", effect: adds, open: true, needs: mayRun,
+		op: op.Race, name: "race", title: "Make several attempts, and keep the best",
 		about: "Fork a cell once for each attempt, run a command in each, judge the results by another command, and name the winner. The cell of the winner is kept; with accept its workspace becomes that of the cell. FORKCELL_ATTEMPT has the number of an attempt.",
 	}, runRace)}
 }

@@ -33,8 +33,11 @@ func table() string {
 				args = append(args, "`"+name+"`")
 			}
 		}
-		needs := map[right]string{mayRead: "`read`", mayRun: "`run`", mayDecide: "`run`, `decide`"}[s.tool.needs]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.tool.name, s.tool.about, strings.Join(args, ", "), needs)
+		var needs []string
+		for _, scope := range s.tool.op.Needs {
+			needs = append(needs, "`"+string(scope)+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.tool.name, s.tool.about, strings.Join(args, ", "), strings.Join(needs, ", "))
 	}
 	b.WriteString("\n")
 	return b.String()

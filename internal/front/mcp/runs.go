@@ -6,33 +6,34 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // runTools returns the tools that run commands.
 func runTools() []tool {
 	return []tool{
 		does(tool{
-			name: "run", title: "Run a command", effect: adds, open: true, needs: mayRun,
+			op: op.Run, name: "run", title: "Run a command",
 			about: "Run one command in a cell as a transaction, and wait for its end. The state before is kept: restore undoes the run. The result is pending until it is accepted. Output beyond 16 KiB of a stream is left out in the middle; the resource forkcell://runs/{run}/logs/{stream} has all of it.",
 		}, run),
 		does(tool{
-			name: "start", title: "Make a cell live", effect: adds, open: true, needs: mayRun,
+			op: op.Start, name: "start", title: "Make a cell live",
 			about: "Make a cell live: its processes stay until stop. Then exec runs commands in it, and write_file writes files.",
 		}, start),
 		does(tool{
-			name: "stop", title: "End a live cell", effect: adds, needs: mayRun,
+			op: op.Stop, name: "stop", title: "End a live cell",
 			about: "End a live cell. Its changes become one run with a receipt, which is pending until it is accepted.",
 		}, stop),
 		does(tool{
-			name: "pause", title: "Pause a live cell", effect: adds, needs: mayRun,
+			op: op.Pause, name: "pause", title: "Pause a live cell",
 			about: "Stop the processes of a live cell until resume. With the runtime gvisor they are written to the disk with their memory. With fs_only they end, and the files are kept.",
 		}, pause),
 		does(tool{
-			name: "resume", title: "Continue a paused cell", effect: adds, open: true, needs: mayRun,
+			op: op.Resume, name: "resume", title: "Continue a paused cell",
 			about: "Continue the processes of a paused cell. With fs_only a cell that is paused on disk is started without them.",
 		}, resume),
 		does(tool{
-			name: "exec", title: "Execute a command in a live cell", effect: adds, open: true, needs: mayRun,
+			op: op.Exec, name: "exec", title: "Execute a command in a live cell",
 			about: "Execute one command in a live cell, and wait for its end.",
 		}, execute),
 	}

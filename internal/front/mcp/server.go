@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/hint"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Rights lists what a caller may do. They decide which tools and arguments the caller
@@ -24,24 +25,18 @@ type Rights struct {
 	Cell string
 }
 
-type right int
-
-const (
-	mayRead right = iota
-	mayRun
-	mayDecide
-)
-
-// have reports whether the caller has what a tool needs.
-func (r Rights) have(need right) bool {
-	switch need {
-	case mayRun:
+// have reports whether the caller has a scope.
+func (r Rights) have(s op.Scope) bool {
+	switch s {
+	case op.ScopeRead:
+		return true
+	case op.ScopeRun:
 		return r.Run
-	case mayDecide:
-		return r.Run && r.Decide
-	case mayRead:
+	case op.ScopeDecide:
+		return r.Decide
+	case op.ScopeAdmin, op.ScopeUnbounded:
 	}
-	return true
+	return r.Operator
 }
 
 // hidden returns the arguments that the caller may not use.
@@ -134,7 +129,7 @@ func (c *Catalog) visible(r Rights) []visibleTool {
 		return list
 	}
 	for _, t := range c.tools {
-		if r.have(t.needs) && (r.Sessions || !t.daemon) {
+		if t.op.AllowedTo(r.have) && (r.Sessions || !t.daemon) {
 			list = append(list, visibleTool{t, t.definition(r)})
 		}
 	}

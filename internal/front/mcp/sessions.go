@@ -8,39 +8,40 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // sessionTools returns the tools for sessions of coding agents. A daemon has them: one
 // cell has no agents.
 func sessionTools() []tool {
 	list := []tool{
-		does(tool{name: "agent_list", title: "List coding agents", about: "List the coding agents of the host, and whether each is ready."}, listAgents),
+		does(tool{op: op.ListAgents, name: "agent_list", title: "List coding agents", about: "List the coding agents of the host, and whether each is ready."}, listAgents),
 		does(tool{
-			name: "session_start", title: "Start a coding agent", effect: adds, open: true, needs: mayRun,
+			op: op.CreateSession, name: "session_start", title: "Start a coding agent",
 			about: "Start a coding agent in a fork of a cell, and return when it runs. It goes on by itself: session_show tells how it is, session_send types into its terminal. The agent generic is any program, which arguments begin with.",
 		}, startSession),
-		does(tool{name: "session_list", title: "List sessions", about: "List the sessions of coding agents with their status, the oldest first."}, listSessions),
-		does(tool{name: "session_show", title: "Show a session", about: "Show the status, terms, runs and decision of a session. The session is a cell, too: diff, events and read_file take its name."}, showSession),
+		does(tool{op: op.ListSessions, name: "session_list", title: "List sessions", about: "List the sessions of coding agents with their status, the oldest first."}, listSessions),
+		does(tool{op: op.GetSession, name: "session_show", title: "Show a session", about: "Show the status, terms, runs and decision of a session. The session is a cell, too: diff, events and read_file take its name."}, showSession),
 		does(tool{
-			name: "session_send", title: "Type into a session", effect: adds, open: true, needs: mayRun,
+			op: op.SendMessage, name: "session_send", title: "Type into a session",
 			about: "Type a message into the terminal of a running session, and press Enter.",
 		}, sendSession),
-		does(tool{name: "session_turns", title: "List turns", about: "List the turns of a session: states that it can be taken back to."}, listTurns),
-		does(tool{name: "session_timeline", title: "List what happened", about: "List what happened in a session, in order: launches, ends, network decisions, turns, decisions."}, listTimeline),
+		does(tool{op: op.ListTurns, name: "session_turns", title: "List turns", about: "List the turns of a session: states that it can be taken back to."}, listTurns),
+		does(tool{op: op.GetTimeline, name: "session_timeline", title: "List what happened", about: "List what happened in a session, in order: launches, ends, network decisions, turns, decisions."}, listTimeline),
 		does(tool{
-			name: "session_rewind", title: "Take a session back", effect: adds, open: true, needs: mayRun,
+			op: op.RewindSession, name: "session_rewind", title: "Take a session back",
 			about: "Take a session back to the state after a turn, and start its agent again. Without a turn, back to the one before the last. What is left stays until it is collected.",
 		}, rewindSession),
 		does(tool{
-			name: "session_stop", title: "End a session", effect: adds, idempotent: true, needs: mayRun,
+			op: op.StopSession, name: "session_stop", title: "End a session",
 			about: "End a session. Its changes become a run with a receipt, which is pending until it is accepted.",
 		}, stopSession),
 		does(tool{
-			name: "session_accept", title: "Accept a session", effect: adds, needs: mayDecide,
+			op: op.AcceptSession, name: "session_accept", title: "Accept a session",
 			about: "Decide that what an ended session changed stands; with apply, also write it to the source directory.",
 		}, acceptSession),
 		does(tool{
-			name: "session_publish", title: "Publish a session", effect: adds, open: true, needs: mayDecide,
+			op: op.PublishSession, name: "session_publish", title: "Publish a session",
 			about: "Put the accepted work of a session on a new branch of the source's repository, as a commit that the operator's key signs.",
 		}, publishSession),
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/hint"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // The arguments that name what a tool is about.
@@ -50,25 +51,12 @@ type answer struct {
 	text string
 }
 
-// effect says whether a tool changes or destroys something, for the hints of the
-// protocol.
-type effect int
-
-const (
-	reads    effect = iota
-	adds            // it changes something, and loses nothing
-	destroys        // what it removes or overwrites is lost
-)
-
 // tool is a tool for callers with any rights.
 type tool struct {
+	op                 op.Op // what it does, and what it needs
 	name, title, about string
-	effect             effect
-	idempotent         bool // a second call with the same arguments changes nothing
-	open               bool // it can reach the network, as far as the policy allows
-	needs              right
 	needsCell          bool
-	command            string // the command that does the same, if its name is another
+	command            string // the command that it stands for, if its operation has none
 	daemon             bool   // only a daemon has it
 	schema             *jsonschema.Schema
 	words              map[string]string // the arguments that have the operator's word
@@ -100,12 +88,12 @@ func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) 
 
 // definition returns the tool as a caller with some rights sees it.
 func (t tool) definition(r Rights) *sdk.Tool {
-	destructive := t.effect == destroys
+	destructive, open := t.op.Effect == op.Destroys, t.op.Open
 	return &sdk.Tool{
 		Name: t.name, Title: t.title, Description: t.about, InputSchema: fit(t.schema, t.words, r, t.needsCell),
 		Annotations: &sdk.ToolAnnotations{
-			Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: &destructive,
-			IdempotentHint: t.idempotent || t.effect == reads, OpenWorldHint: &t.open,
+			Title: t.title, ReadOnlyHint: t.op.Effect == op.Reads, DestructiveHint: &destructive,
+			IdempotentHint: t.op.Idempotent || t.op.Effect == op.Reads, OpenWorldHint: &open,
 		},
 	}
 }
