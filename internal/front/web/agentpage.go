@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	agentsession "github.com/forkcell/forkcell/internal/session"
 )
@@ -51,7 +51,7 @@ func (q *request) agentPage() error {
 		return err
 	}
 	ctx := q.Context()
-	body := agentBody{MayRun: q.may(token.Run)}
+	body := agentBody{MayRun: q.may(op.RewindSession)}
 	if body.StatusResult, err = q.engine.Status(ctx, name); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func isAgent(r api.RunInfo) bool { return r.Session != nil }
 func (q *request) rewind() error {
 	name, err := q.cell()
 	if err == nil {
-		err = q.need(token.Run)
+		err = q.need(op.RewindSession)
 	}
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // answers are those of a form about the paths that stop an apply or an undo.
@@ -86,7 +86,7 @@ type obstacle struct {
 func (q *request) applyPage() error {
 	name, err := q.cell()
 	if err == nil {
-		err = q.need(token.Run, token.Decide)
+		err = q.need(op.Apply)
 	}
 	if err != nil {
 		return err
@@ -150,8 +150,10 @@ func (b applyBody) Ready() bool { return !b.Stopped && len(b.Result.Written) > 0
 // write applies or undoes as a form says.
 func (q *request) write(undo bool, done string) error {
 	name, err := q.cell()
-	if err == nil {
-		err = q.need(token.Run, token.Decide)
+	if err == nil && undo {
+		err = q.need(op.Undo)
+	} else if err == nil {
+		err = q.need(op.Apply)
 	}
 	if err != nil {
 		return err

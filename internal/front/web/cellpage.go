@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
@@ -69,7 +69,7 @@ func (q *request) cellPage() error {
 		return err
 	}
 	ctx := q.Context()
-	body := cellBody{Unapplied: -1, Decides: q.decides(), MayRun: q.may(token.Run)}
+	body := cellBody{Unapplied: -1, Decides: q.may(op.Apply), MayRun: q.may(op.Restore)}
 	if body.StatusResult, err = q.engine.Status(ctx, name); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 	agentsession "github.com/forkcell/forkcell/internal/session"
 )
 
@@ -118,7 +118,7 @@ func (q *request) sessionOf(ctx context.Context, c api.CellInfo) (*api.AgentSess
 func (q *request) comparePage() error {
 	v := q.URL.Query()
 	ctx := q.Context()
-	body := compareBody{Cell: v.Get("cell"), From: v.Get("from"), To: v.Get("to"), Decides: q.decides()}
+	body := compareBody{Cell: v.Get("cell"), From: v.Get("from"), To: v.Get("to"), Decides: q.may(op.Choose)}
 	list, err := q.visibleCells(ctx)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (q *request) choose() error {
 	if err != nil {
 		return err
 	}
-	engine, reason, err := q.deciding(token.Run, token.Decide)
+	engine, reason, err := q.deciding(op.Choose)
 	if err != nil {
 		return err
 	}

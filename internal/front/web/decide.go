@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxReason bounds the reason of a decision.
@@ -33,9 +33,9 @@ func (q *request) reason() (string, error) {
 }
 
 // deciding returns what a decision needs: an engine, and the reason of the form. The
-// caller must have these scopes.
-func (q *request) deciding(needs ...token.Scope) (Engine, string, error) {
-	if err := q.need(needs...); err != nil {
+// caller must be allowed to make it.
+func (q *request) deciding(o op.Op) (Engine, string, error) {
+	if err := q.need(o); err != nil {
 		return nil, "", err
 	}
 	reason, err := q.reason()
@@ -49,15 +49,15 @@ func (q *request) deciding(needs ...token.Scope) (Engine, string, error) {
 // decide accepts, rejects or restores a run.
 func (q *request) decide() error {
 	what := q.PostForm.Get("do")
-	needs := map[string][]token.Scope{"accept": {token.Run, token.Decide}, "reject": {token.Run, token.Decide}, "restore": {token.Run}}[what]
-	if needs == nil {
+	verb, known := map[string]op.Op{"accept": op.Accept, "reject": op.Reject, "restore": op.Restore}[what]
+	if !known {
 		return api.Usagef("use the buttons of the page", "unknown decision")
 	}
 	info, err := q.run()
 	if err != nil {
 		return err
 	}
-	engine, reason, err := q.deciding(needs...)
+	engine, reason, err := q.deciding(verb)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (q *request) restore() error {
 	if err != nil {
 		return err
 	}
-	engine, reason, err := q.deciding(token.Run)
+	engine, reason, err := q.deciding(op.Restore)
 	if err != nil {
 		return err
 	}

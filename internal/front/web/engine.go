@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
-	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/engine/transfer"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -39,7 +39,7 @@ type Visitor struct{ Name, Token string }
 // Visit is a request of a visitor.
 type Visit interface {
 	Name() string
-	May(scope token.Scope) bool
+	May(scope op.Scope) bool
 	// Allow refuses a request that has the operator's word in it, unless the visitor is the
 	// operator.
 	Allow(ctx context.Context, request any) error

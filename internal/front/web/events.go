@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
-	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
@@ -98,7 +98,7 @@ func (q *request) suggestPage() error {
 		return err
 	}
 	ctx := q.Context()
-	body := suggestBody{Run: info, MayApply: q.may(token.Admin)}
+	body := suggestBody{Run: info, MayApply: q.may(op.SetPolicy)}
 	if body.Suggest, err = q.engine.SuggestPolicy(ctx, info.Cell, info.RunID); err != nil {
 		return err
 	}

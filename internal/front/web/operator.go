@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
-	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
@@ -88,7 +88,7 @@ func (q *request) cellPolicy() error {
 	if err != nil {
 		return err
 	}
-	body := policyBody{MayApply: q.may(token.Admin)}
+	body := policyBody{MayApply: q.may(op.SetPolicy)}
 	if body.Cell, err = q.engine.Status(q.Context(), name); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (q *request) runPolicy() error {
 func (q *request) setPolicy() error {
 	name, err := q.cell()
 	if err == nil {
-		err = q.need(token.Admin)
+		err = q.need(op.SetPolicy)
 	}
 	if err != nil {
 		return err
@@ -141,14 +141,14 @@ func (q *request) setPolicy() error {
 }
 
 func (q *request) doctorPage() error {
-	if err := q.need(token.Admin, token.Unbounded); err != nil {
+	if err := q.need(op.Doctor); err != nil {
 		return err
 	}
 	return q.show("doctor", frame{Title: "Doctor", Nav: "doctor", Body: struct{ Checks []driver.Check }{q.engine.Doctor(q.Context())}})
 }
 
 func (q *request) tokensPage() error {
-	if err := q.need(token.Admin, token.Unbounded); err != nil {
+	if err := q.need(op.ListTokens); err != nil {
 		return err
 	}
 	list, err := q.engine.TokenList(q.Context())

@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
@@ -116,7 +116,7 @@ func (q *request) show(name string, f frame) error { return q.showStatus(http.St
 
 func (q *request) showStatus(status int, name string, f frame) error {
 	if q.visit != nil {
-		f.Visitor, f.Form, f.Admin = q.visit.Name(), q.session.form, q.may(token.Unbounded)
+		f.Visitor, f.Form, f.Admin = q.visit.Name(), q.session.form, q.may(op.Doctor)
 	}
 	f.Done = doneText(q.URL.Query().Get("done"))
 	q.site.render(q.w, status, name, f)

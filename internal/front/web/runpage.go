@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -91,7 +92,7 @@ func (q *request) runPage() error {
 		return err
 	}
 	ctx := q.Context()
-	body := runBody{RunInfo: info, Decides: q.decides(), MayRun: q.may("run")}
+	body := runBody{RunInfo: info, Decides: q.may(op.Accept), MayRun: q.may(op.Restore)}
 	if err := q.addCellOf(ctx, &body); err != nil {
 		return err
 	}

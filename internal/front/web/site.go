@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/token"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxForm bounds the body of a form. One with every file of a page ticked is smaller.
@@ -71,22 +71,12 @@ type request struct {
 	engine  Engine
 }
 
-// may reports whether the visitor has all of these scopes.
-func (q *request) may(scopes ...token.Scope) bool {
-	for _, s := range scopes {
-		if !q.visit.May(s) {
-			return false
-		}
-	}
-	return true
-}
+// may reports whether the visitor may do an operation.
+func (q *request) may(o op.Op) bool { return o.AllowedTo(q.visit.May) }
 
-// decides reports whether the visitor may decide about runs.
-func (q *request) decides() bool { return q.may(token.Run, token.Decide) }
-
-// need refuses a visitor without a scope.
-func (q *request) need(scopes ...token.Scope) error {
-	for _, s := range scopes {
+// need refuses a visitor who may not do an operation.
+func (q *request) need(o op.Op) error {
+	for _, s := range o.Needs {
 		if !q.visit.May(s) {
 			return api.Refusef(api.CodeForbidden, "sign in with a token that has it", "your token does not have the scope %s", s)
 		}
