@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const (
@@ -27,13 +29,13 @@ func (c *Cell) Export(ctx context.Context, s ExportState) (io.ReadCloser, error)
 	if s.Changes {
 		query.Set("changes", "true")
 	}
-	return c.client.open(ctx, c.path("/export")+"?"+query.Encode(), func(in *call) { in.header.Set("Accept", typeTar) })
+	return c.client.open(ctx, op.Export.At(c.Name)+"?"+query.Encode(), func(in *call) { in.header.Set("Accept", typeTar) })
 }
 
 // Upload sends a tar archive, which may be compressed by zstd, for the source of a new
 // cell: Source{Upload: u.Upload}. One that is not used is removed after an hour.
 func (c *Client) Upload(ctx context.Context, archive io.Reader) (*Upload, error) {
-	in, err := newCall(http.MethodPost, "/v1/uploads", nil, nil)
+	in, err := newCall(http.MethodPost, op.Upload.Path, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // BranchAnswer lists the cells of a branch.
@@ -37,7 +39,7 @@ func (c *Cell) WarmPython(ctx context.Context, p WarmPython, r Start, opts ...Ca
 // or a live cell of the runtime gvisor has now, or that a checkpoint with memory has, all
 // or none.
 func (c *Cell) Branch(ctx context.Context, r Branch, opts ...CallOption) (*BranchAnswer, error) {
-	made, err := post[BranchResult](ctx, c.client, c.path("/branch"), r, opts)
+	made, err := post[BranchResult](ctx, c.client, op.Branch.At(c.Name), r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func (c *Cell) Branch(ctx context.Context, r Branch, opts ...CallOption) (*Branc
 // result. If the context ends first, the code goes on. The call is sent once, unless it
 // has an idempotency key.
 func (c *Cell) Eval(ctx context.Context, r Eval, opts ...CallOption) (*EvalResult, error) {
-	in, err := newCall(http.MethodPost, c.path("/eval"), r, opts)
+	in, err := newCall(http.MethodPost, op.Eval.At(c.Name), r, opts)
 	if err != nil {
 		return nil, err
 	}

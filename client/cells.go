@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Cells makes and finds cells.
@@ -33,7 +35,7 @@ func (s *Cells) Create(ctx context.Context, r CreateCell, opts ...CallOption) (*
 	if r.ForkOf != "" {
 		return nil, &Error{Kind: api.Usage, Code: api.CodeUsage, Message: "Create makes one cell from a source", Hint: "use Fork of the cell " + r.ForkOf}
 	}
-	made, err := post[InitResult](ctx, s.client, "/v1/cells", r, opts)
+	made, err := post[InitResult](ctx, s.client, op.CreateCell.Path, r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (s *Cells) Named(name string) *Cell { return &Cell{Name: name, client: s.cl
 
 // List returns the cells, the oldest first.
 func (s *Cells) List(ctx context.Context, f CellFilter) iter.Seq2[CellInfo, error] {
-	return list[CellInfo](ctx, s.client, "/v1/cells", f.query())
+	return list[CellInfo](ctx, s.client, op.ListCells.Path, f.query())
 }
 
 // Cell is one cell of a daemon. Its methods are the verbs of the command line.
@@ -81,21 +83,19 @@ type Cell struct {
 	seen   seen
 }
 
-func (c *Cell) path(below string) string { return "/v1/cells/" + url.PathEscape(c.Name) + below }
-
 // Status returns everything about the cell.
 func (c *Cell) Status(ctx context.Context) (*StatusResult, error) {
-	return get[StatusResult](ctx, c.client, c.path(""))
+	return get[StatusResult](ctx, c.client, op.GetCell.At(c.Name))
 }
 
 // Log returns the history of the cell, the oldest first.
 func (c *Cell) Log(ctx context.Context) iter.Seq2[LogEntry, error] {
-	return list[LogEntry](ctx, c.client, c.path("/log"), nil)
+	return list[LogEntry](ctx, c.client, op.GetLog.At(c.Name), nil)
 }
 
 // Disk returns the disk space of the cell.
 func (c *Cell) Disk(ctx context.Context) (*DiskResult, error) {
-	return get[DiskResult](ctx, c.client, c.path("/disk"))
+	return get[DiskResult](ctx, c.client, op.GetDisk.At(c.Name))
 }
 
 // Update is a change of a cell. What is nil stays as it is.
@@ -123,7 +123,7 @@ func (c *Cell) Update(ctx context.Context, u Update, opts ...CallOption) (*CellI
 	if u.Labels != nil {
 		body["labels"] = u.Labels
 	}
-	in, err := newCall(http.MethodPatch, c.path(""), body, opts)
+	in, err := newCall(http.MethodPatch, op.UpdateCell.At(c.Name), body, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +158,14 @@ func (c *call) addQuery(text string) {
 
 // Undelete brings back the cell, which was removed, as it was.
 func (c *Cell) Undelete(ctx context.Context, opts ...CallOption) (*CellInfo, error) {
-	return post[CellInfo](ctx, c.client, c.path("/undelete"), nil, opts)
+	return post[CellInfo](ctx, c.client, op.UndeleteCell.At(c.Name), nil, opts)
 }
 
 // Remove removes the cell. One with work that is undecided or not applied is refused
 // (code has_work) without force. With force it also stops a live cell, and gives up
 // unfinished work.
 func (c *Cell) Remove(ctx context.Context, force bool, opts ...CallOption) error {
-	path := c.path("")
+	path := op.RemoveCell.At(c.Name)
 	if force {
 		path += "?force=true"
 	}
@@ -179,7 +179,7 @@ func (c *Cell) Remove(ctx context.Context, force bool, opts ...CallOption) error
 
 // Fork makes cells with the state of this one, its undecided work too.
 func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, error) {
-	made, err := post[api.ForkedCells](ctx, c.client, c.path("/fork"), r, opts)
+	made, err := post[api.ForkedCells](ctx, c.client, op.ForkCell.At(c.Name), r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -194,12 +194,12 @@ func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, e
 
 // Policy returns the policy of the cell.
 func (c *Cell) Policy(ctx context.Context) (*PolicyResult, error) {
-	return get[PolicyResult](ctx, c.client, c.path("/policy"))
+	return get[PolicyResult](ctx, c.client, op.GetPolicy.At(c.Name))
 }
 
 // SetPolicy gives the cell another policy: YAML, or the name of a preset.
 func (c *Cell) SetPolicy(ctx context.Context, policy string, opts ...CallOption) (*PolicyApplied, error) {
-	in, err := newCall(http.MethodPut, c.path("/policy"), api.ValidateBody{Policy: policy}, opts)
+	in, err := newCall(http.MethodPut, op.SetPolicy.At(c.Name), api.ValidateBody{Policy: policy}, opts)
 	if err != nil {
 		return nil, err
 	}

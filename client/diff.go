@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // States selects two states of cells. Without any it means those around all undecided work,
@@ -47,7 +49,7 @@ type Diff struct {
 }
 
 // Diff returns the comparison of two states. It sends nothing.
-func (c *Cell) Diff(s States) *Diff { return &Diff{c.client, c.path("/diff"), s, &c.seen} }
+func (c *Cell) Diff(s States) *Diff { return &Diff{c.client, op.Diff.At(c.Name), s, &c.seen} }
 
 // Changes returns the paths that differ.
 func (d *Diff) Changes(ctx context.Context) (*DiffResult, error) {

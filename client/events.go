@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
@@ -43,7 +44,7 @@ type Event struct {
 // List returns the events so far.
 func (s *Events) List(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		in, err := newCall(http.MethodGet, "/v1/events?"+f.query().Encode(), nil, nil)
+		in, err := newCall(http.MethodGet, op.ListEvents.Path+"?"+f.query().Encode(), nil, nil)
 		if err != nil {
 			yield(Event{}, err)
 			return
@@ -87,7 +88,7 @@ func (s *Events) Follow(ctx context.Context, f EventFilter, after string) iter.S
 	query := f.query()
 	query.Set("follow", "true")
 	return func(yield func(Event, error) bool) {
-		stream := &eventStream{client: s.client, path: "/v1/events?" + query.Encode(), last: after}
+		stream := &eventStream{client: s.client, path: op.ListEvents.Path + "?" + query.Encode(), last: after}
 		for {
 			more, err := stream.read(ctx, yield)
 			if !more || err == nil {

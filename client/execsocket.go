@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"github.com/coder/websocket"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const (
@@ -102,7 +104,7 @@ type ExecExit struct {
 // Stdout and Stderr get the output as it comes. The end of the context closes the
 // socket: the command goes on, unless it is Attached, and Attach joins it.
 func (c *Cell) OpenExec(ctx context.Context, r OpenExec, opts ...CallOption) (*ExecSocket, error) {
-	return c.dial(ctx, c.path("/exec")+"?"+r.query().Encode(), opts)
+	return c.dial(ctx, op.ExecSocket.At(c.Name)+"?"+r.query().Encode(), opts)
 }
 
 // ShareKeyboard has Attach join the clients that share the keyboard: the first one types.
@@ -123,7 +125,7 @@ func (c *Cell) Attach(ctx context.Context, exec string, cols, rows uint16, opts 
 	if in, err := newCall(http.MethodGet, "", nil, opts); err == nil && in.keyboard != "" {
 		query.Set("keyboard", in.keyboard)
 	}
-	return c.dial(ctx, c.path("/exec/"+url.PathEscape(exec))+"?"+query.Encode(), opts)
+	return c.dial(ctx, op.Attach.At(c.Name, exec)+"?"+query.Encode(), opts)
 }
 
 func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecSocket, error) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 )
 
@@ -22,14 +23,14 @@ type Files struct{ cell *Cell }
 // Files returns the files of the cell.
 func (c *Cell) Files() *Files { return &Files{c} }
 
-func (f *Files) at(path string, query url.Values) string {
+func (f *Files) at(o op.Op, path string, query url.Values) string {
 	query.Set("path", path)
-	return f.cell.path("/files") + "?" + query.Encode()
+	return o.At(f.cell.Name) + "?" + query.Encode()
 }
 
 // Read returns the content of a file of at most 256 MiB. Open returns a longer one.
 func (f *Files) Read(ctx context.Context, path string) ([]byte, error) {
-	in, err := newCall(http.MethodGet, f.at(path, url.Values{}), nil, nil)
+	in, err := newCall(http.MethodGet, f.at(op.ReadFile, path, url.Values{}), nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (f *Files) Read(ctx context.Context, path string) ([]byte, error) {
 
 // Open returns the content of a file from an offset on. The caller closes it.
 func (f *Files) Open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	return f.cell.client.open(ctx, f.at(path, url.Values{}), func(in *call) {
+	return f.cell.client.open(ctx, f.at(op.ReadFile, path, url.Values{}), func(in *call) {
 		in.header.Set("Accept", typeBytes)
 		if offset > 0 {
 			in.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
@@ -58,7 +59,7 @@ func (f *Files) Open(ctx context.Context, path string, offset int64) (io.ReadClo
 // Archive returns a directory with everything in it as a tar archive. The caller
 // closes it.
 func (f *Files) Archive(ctx context.Context, path string) (io.ReadCloser, error) {
-	return f.cell.client.open(ctx, f.at(path, url.Values{}), func(in *call) { in.header.Set("Accept", typeTar) })
+	return f.cell.client.open(ctx, f.at(op.ReadFile, path, url.Values{}), func(in *call) { in.header.Set("Accept", typeTar) })
 }
 
 // Write replaces a file by the bytes of content, and makes the directories above it.
@@ -68,7 +69,7 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, mode 
 	if mode != 0 {
 		query.Set("mode", fmt.Sprintf("%04o", mode.Perm()))
 	}
-	in, err := newCall(http.MethodPut, f.at(path, query), nil, nil)
+	in, err := newCall(http.MethodPut, f.at(op.WriteFile, path, query), nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, mode 
 
 // List returns the entries of a directory and of so many levels below it.
 func (f *Files) List(ctx context.Context, path string, depth int) ([]FileInfo, error) {
-	list, err := post[api.FileList](ctx, f.cell.client, f.cell.path("/files/list"), api.ListFilesBody{Path: path, Depth: depth}, nil)
+	list, err := post[api.FileList](ctx, f.cell.client, op.ListFiles.At(f.cell.Name), api.ListFilesBody{Path: path, Depth: depth}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,17 +89,17 @@ func (f *Files) List(ctx context.Context, path string, depth int) ([]FileInfo, e
 
 // Stat describes a file.
 func (f *Files) Stat(ctx context.Context, path string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/stat"), api.FileBody{Path: path}, nil)
+	return post[FileInfo](ctx, f.cell.client, op.StatFile.At(f.cell.Name), api.FileBody{Path: path}, nil)
 }
 
 // Mkdir makes a directory, and those above it.
 func (f *Files) Mkdir(ctx context.Context, path string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/mkdir"), api.FileBody{Path: path}, nil)
+	return post[FileInfo](ctx, f.cell.client, op.MakeDir.At(f.cell.Name), api.FileBody{Path: path}, nil)
 }
 
 // Move gives a file another path. A file there is replaced.
 func (f *Files) Move(ctx context.Context, from, to string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/move"), api.MoveFileBody{From: from, To: to}, nil)
+	return post[FileInfo](ctx, f.cell.client, op.MoveFile.At(f.cell.Name), api.MoveFileBody{From: from, To: to}, nil)
 }
 
 // Remove removes a file or an empty directory; with recursive, also one that is not
@@ -108,7 +109,7 @@ func (f *Files) Remove(ctx context.Context, path string, recursive bool) error {
 	if recursive {
 		query.Set("recursive", "true")
 	}
-	in, err := newCall(http.MethodDelete, f.at(path, query), nil, nil)
+	in, err := newCall(http.MethodDelete, f.at(op.RemoveFile, path, query), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (f *Files) Remove(ctx context.Context, path string, recursive bool) error {
 // a connection is lost cannot be told, so that a lost one is an error.
 func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq2[FileEvent, error] {
 	return func(yield func(FileEvent, error) bool) {
-		in, err := newCall(http.MethodPost, f.cell.path("/files/watch"), api.WatchBody{Path: path, Recursive: recursive}, nil)
+		in, err := newCall(http.MethodPost, op.WatchFiles.At(f.cell.Name), api.WatchBody{Path: path, Recursive: recursive}, nil)
 		if err != nil {
 			yield(FileEvent{}, err)
 			return

@@ -3,27 +3,29 @@ package client
 import (
 	"context"
 	"iter"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Checkpoint names the present state. With Memory it also keeps the processes of a live
 // cell of the runtime gvisor, for Branch.
 func (c *Cell) Checkpoint(ctx context.Context, r Checkpoint, opts ...CallOption) (*CheckpointResult, error) {
-	return post[CheckpointResult](ctx, c.client, c.path("/checkpoints"), r, opts)
+	return post[CheckpointResult](ctx, c.client, op.CreateCheckpoint.At(c.Name), r, opts)
 }
 
 // Checkpoints returns the states of the cell, the oldest first.
 func (c *Cell) Checkpoints(ctx context.Context) iter.Seq2[CheckpointInfo, error] {
-	return list[CheckpointInfo](ctx, c.client, c.path("/checkpoints"), nil)
+	return list[CheckpointInfo](ctx, c.client, op.ListCheckpoints.At(c.Name), nil)
 }
 
 // Restore goes back to a state; without one, to the state before the last run.
 func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*MoveResult, error) {
-	return c.goBack(ctx, "/restore", r, opts)
+	return c.goBack(ctx, op.Restore, r, opts)
 }
 
 // goBack moves the cell to an earlier state.
-func (c *Cell) goBack(ctx context.Context, verb string, body any, opts []CallOption) (*MoveResult, error) {
-	res, err := post[MoveResult](ctx, c.client, c.path(verb), body, opts)
+func (c *Cell) goBack(ctx context.Context, o op.Op, body any, opts []CallOption) (*MoveResult, error) {
+	res, err := post[MoveResult](ctx, c.client, o.At(c.Name), body, opts)
 	if err == nil {
 		c.seen.left(res.RunID)
 	}
@@ -45,7 +47,7 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 	}
 	r.Apply = r.Apply && !sent
 	c.seen.bind(&r, opts)
-	res, err := post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
+	res, err := post[AcceptResult](ctx, c.client, op.Accept.At(c.Name), r, opts)
 	if err != nil {
 		return res, err
 	}
@@ -58,7 +60,7 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 
 // Reject rejects a run and goes back to the state before it.
 func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveResult, error) {
-	return c.goBack(ctx, "/reject", r, opts)
+	return c.goBack(ctx, op.Reject, r, opts)
 }
 
 // Apply writes accepted work to the source directory, or to another one.
@@ -66,7 +68,7 @@ func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyRe
 	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.applyHere(ctx, r) })
 	}
-	return post[ApplyResult](ctx, c.client, c.path("/apply"), r, opts)
+	return post[ApplyResult](ctx, c.client, op.Apply.At(c.Name), r, opts)
 }
 
 // Undo takes the last apply back.
@@ -74,7 +76,7 @@ func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResu
 	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.undoHere(ctx, r) })
 	}
-	return post[ApplyResult](ctx, c.client, c.path("/undo"), r, opts)
+	return post[ApplyResult](ctx, c.client, op.Undo.At(c.Name), r, opts)
 }
 
 // Refresh takes over what changed in the source directory.
@@ -84,12 +86,12 @@ func (c *Cell) Refresh(ctx context.Context, r Refresh, opts ...CallOption) (*Ref
 			return here(err, func() (*RefreshResult, error) { return c.refreshHere(ctx, r) })
 		}
 	}
-	return post[RefreshResult](ctx, c.client, c.path("/refresh"), r, opts)
+	return post[RefreshResult](ctx, c.client, op.Refresh.At(c.Name), r, opts)
 }
 
 // Verify recomputes the hashes of states.
 func (c *Cell) Verify(ctx context.Context, r Verify, opts ...CallOption) (*VerifyResult, error) {
-	return post[VerifyResult](ctx, c.client, c.path("/verify"), r, opts)
+	return post[VerifyResult](ctx, c.client, op.VerifyCell.At(c.Name), r, opts)
 }
 
 // here calls do unless an error is known.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Version returns the version of the daemon, and of the API that it speaks.
@@ -31,21 +32,23 @@ func (c *Client) Ready(ctx context.Context) (*Health, error) {
 }
 
 // Key returns the key that signs receipts.
-func (c *Client) Key(ctx context.Context) (*KeyInfo, error) { return get[KeyInfo](ctx, c, "/v1/keys") }
+func (c *Client) Key(ctx context.Context) (*KeyInfo, error) {
+	return get[KeyInfo](ctx, c, op.GetKey.Path)
+}
 
 // GC frees states that nothing needs.
 func (c *Client) GC(ctx context.Context, r GC) (*GCResult, error) {
-	return post[GCResult](ctx, c, "/v1/gc", r, nil)
+	return post[GCResult](ctx, c, op.CollectGarbage.Path, r, nil)
 }
 
 // Usage returns what cells use, for each and in all.
 func (c *Client) Usage(ctx context.Context) (*UsageResult, error) {
-	return get[UsageResult](ctx, c, "/v1/usage")
+	return get[UsageResult](ctx, c, op.Usage.Path)
 }
 
 // Disk returns the disk space of all cells and of the home.
 func (c *Client) Disk(ctx context.Context) (*DiskResult, error) {
-	return get[DiskResult](ctx, c, "/v1/disk")
+	return get[DiskResult](ctx, c, op.GetHomeDisk.Path)
 }
 
 // Check is one control that a host can enforce, or why it cannot.
@@ -58,7 +61,7 @@ type Check struct {
 
 // Doctor returns what the daemon's host can enforce.
 func (c *Client) Doctor(ctx context.Context) ([]Check, error) {
-	found, err := get[api.Doctor[Check]](ctx, c, "/v1/doctor")
+	found, err := get[api.Doctor[Check]](ctx, c, op.Doctor.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +73,17 @@ type Tokens struct{ client *Client }
 
 // Create makes a token. The result is the only document that has its secret.
 func (s *Tokens) Create(ctx context.Context, r CreateToken, opts ...CallOption) (*TokenCreated, error) {
-	return post[TokenCreated](ctx, s.client, "/v1/tokens", r, opts)
+	return post[TokenCreated](ctx, s.client, op.CreateToken.Path, r, opts)
 }
 
 // List returns the tokens, the oldest first.
 func (s *Tokens) List(ctx context.Context) iter.Seq2[TokenInfo, error] {
-	return list[TokenInfo](ctx, s.client, "/v1/tokens", nil)
+	return list[TokenInfo](ctx, s.client, op.ListTokens.Path, nil)
 }
 
 // Revoke revokes a token, by its name or id. It takes effect at once.
 func (s *Tokens) Revoke(ctx context.Context, token string) error {
-	in, err := newCall(http.MethodDelete, "/v1/tokens/"+url.PathEscape(token), nil, nil)
+	in, err := newCall(http.MethodDelete, op.RevokeToken.At(token), nil, nil)
 	if err != nil {
 		return err
 	}

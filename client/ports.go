@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Fetch sends a request to a listener on the loopback of a live cell, and returns its
@@ -12,7 +14,7 @@ import (
 // itself, for example if nothing listens there, has the type application/problem+json.
 // The request is sent once.
 func (c *Cell) Fetch(port int, req *http.Request) (*http.Response, error) {
-	path := c.path("/ports/"+strconv.Itoa(port)) + "/" + strings.TrimPrefix(req.URL.EscapedPath(), "/")
+	path := op.GetPort.At(c.Name, strconv.Itoa(port), "") + strings.TrimPrefix(req.URL.EscapedPath(), "/")
 	if req.URL.RawQuery != "" {
 		path += "?" + req.URL.RawQuery
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api/sse"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // RaceAnswer is the result of a race.
@@ -53,7 +55,7 @@ func (c *Cell) Choose(ctx context.Context, r Choose, opts ...CallOption) (*RaceA
 			return c.chooseHere(ctx, r, opts)
 		}
 	}
-	res, err := post[RaceAnswer](ctx, c.client, c.path("/choose"), r, opts)
+	res, err := post[RaceAnswer](ctx, c.client, op.Choose.At(c.Name), r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswe
 		}
 	}
 	r.Apply = r.Apply && !sent
-	in, err := newCall(http.MethodPost, "/v1/race", r, opts)
+	in, err := newCall(http.MethodPost, op.Race.Path, r, opts)
 	if err != nil {
 		return nil, err
 	}

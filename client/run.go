@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // Stdout has Run and Exec write the standard output of the command to w as it comes.
@@ -28,7 +30,7 @@ func (c *call) streams() bool { return c.stdout != nil || c.stderr != nil || c.s
 // the first MiB of each stream. The end of the context ends the run, and it is decided
 // as its flags say.
 func (c *Cell) Run(ctx context.Context, r Run, opts ...CallOption) (*RunAnswer, error) {
-	in, err := newCall(http.MethodPost, c.path("/runs"), r, opts)
+	in, err := newCall(http.MethodPost, op.Run.At(c.Name), r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +54,12 @@ func (c *Cell) Run(ctx context.Context, r Run, opts ...CallOption) (*RunAnswer, 
 // has ended.
 func (c *Cell) Begin(ctx context.Context, r Run, opts ...CallOption) (*RunStarted, error) {
 	async := func(in *call) { in.header.Set("Prefer", "respond-async") }
-	return post[RunStarted](ctx, c.client, c.path("/runs"), r, append(opts, async))
+	return post[RunStarted](ctx, c.client, op.Run.At(c.Name), r, append(opts, async))
 }
 
 // Runs returns the runs of the cell, the oldest first.
 func (c *Cell) Runs(ctx context.Context) iter.Seq2[RunInfo, error] {
-	return list[RunInfo](ctx, c.client, c.path("/runs"), nil)
+	return list[RunInfo](ctx, c.client, op.ListCellRuns.At(c.Name), nil)
 }
 
 // Runs finds runs of all cells.
@@ -65,17 +67,17 @@ type Runs struct{ client *Client }
 
 // List returns the runs, the oldest first.
 func (s *Runs) List(ctx context.Context) iter.Seq2[RunInfo, error] {
-	return list[RunInfo](ctx, s.client, "/v1/runs", nil)
+	return list[RunInfo](ctx, s.client, op.ListRuns.Path, nil)
 }
 
 // Get returns a run, which may be running. One that has ended has its Result.
 func (s *Runs) Get(ctx context.Context, id string) (*RunInfo, error) {
-	return get[RunInfo](ctx, s.client, "/v1/runs/"+url.PathEscape(id))
+	return get[RunInfo](ctx, s.client, op.GetRun.At(id))
 }
 
 // Cancel ends a run. It is decided as its flags say.
 func (s *Runs) Cancel(ctx context.Context, id string) (*RunInfo, error) {
-	return post[RunInfo](ctx, s.client, "/v1/runs/"+url.PathEscape(id)+"/cancel", nil, nil)
+	return post[RunInfo](ctx, s.client, op.CancelRun.At(id), nil, nil)
 }
 
 // Output writes what a run wrote to its standard output, or to its standard error. With
@@ -85,7 +87,7 @@ func (s *Runs) Output(ctx context.Context, id string, stderr, follow bool, w io.
 	if stderr {
 		query.Set("stream", "stderr")
 	}
-	in, err := newCall(http.MethodGet, "/v1/runs/"+url.PathEscape(id)+"/logs?"+query.Encode(), nil, nil)
+	in, err := newCall(http.MethodGet, op.GetRun.At(id)+"/logs?"+query.Encode(), nil, nil)
 	if err != nil {
 		return err
 	}

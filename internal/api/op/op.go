@@ -7,7 +7,11 @@
 // so that a program which does not use them starts no slower.
 package op
 
-import "slices"
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
 
 // Op is one operation of the product.
 type Op struct {
@@ -88,6 +92,18 @@ const (
 	badGateway  = 502
 	lateGateway = 504
 )
+
+// At returns the path of an operation with values in place of its parameters, in their
+// order. The values are escaped.
+func (o Op) At(values ...string) string {
+	path := o.Path
+	for _, v := range values {
+		before, rest, _ := strings.Cut(path, "{")
+		_, after, _ := strings.Cut(rest, "}")
+		path = before + url.PathEscape(v) + after
+	}
+	return path
+}
 
 // AllowedTo reports whether a caller may do the operation. may reports each scope that the
 // caller has.

@@ -141,3 +141,16 @@ func TestValues(t *testing.T) {
 		}
 	}
 }
+
+func TestAt(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"/v1/cells/a%2Fb%7Bc%7D/exec/x%20y": op.Attach.At("a/b{c}", "x y"),
+		"/v1/cells/demo/ports/80/":          op.GetPort.At("demo", "80", ""),
+		"/v1/cells":                         op.ListCells.At(),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

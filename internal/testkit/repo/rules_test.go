@@ -149,9 +149,9 @@ func exceptions() []exception {
 		},
 		{"internal/storage/store", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/storage/tree", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "what a tree is does not depend on where it is kept"},
-		{"client", []string{"internal/api/answer", "internal/api", "internal/api/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
-		{"examples/go/race", []string{"client", "internal/api/answer", "internal/api", "internal/api/sse"}, "an example uses what programs of others can use"},
-		{"examples/go/session", []string{"client", "internal/api/answer", "internal/api", "internal/api/sse"}, "an example uses what programs of others can use"},
+		{"client", []string{"internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
+		{"examples/go/race", []string{"client", "internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
+		{"examples/go/session", []string{"client", "internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/storage/mount", nil, "workspace and driver share data only"},
 	}
