@@ -6,6 +6,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // warmBody returns how a cell becomes a template as the API has it.
@@ -28,7 +29,7 @@ func (e *Engine) Branch(ctx context.Context, r api.BranchRequest) (*api.BranchRe
 	}
 	res := new(api.BranchResult)
 	// Without a key of its own the request ends with its caller.
-	if err := e.ask(ctx, http.MethodPost, inCell(r.Cell, "/branch"), body, res); err != nil {
+	if err := e.ask(ctx, http.MethodPost, op.Branch.At(r.Cell), body, res); err != nil {
 		return nil, err
 	}
 	return res, nil

@@ -13,13 +13,14 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/home"
 )
 
 // Fork makes new cells on one state.
 func (e *Engine) Fork(ctx context.Context, r api.ForkRequest) (*api.ForkResult, error) {
 	var made api.ForkedCells
-	err := e.ask(ctx, http.MethodPost, inCell(r.Cell, "/fork"),
+	err := e.ask(ctx, http.MethodPost, op.ForkCell.At(r.Cell),
 		api.ForkBody{Name: r.Name, N: r.N, Checkpoint: r.Checkpoint, CellSettings: settingsBody(r.Settings)}, &made)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (e *Engine) Update(ctx context.Context, r api.UpdateRequest) (*api.CellInfo
 		}
 	}
 	var info api.CellInfo
-	return &info, e.ask(ctx, http.MethodPatch, inCell(r.Cell, ""), body, &info)
+	return &info, e.ask(ctx, http.MethodPatch, op.UpdateCell.At(r.Cell), body, &info)
 }
 
 func orNull(text string) any {
@@ -245,7 +246,7 @@ func (e *Engine) KnownNames(ctx context.Context, cell string) (k api.KnownNames)
 		return k
 	}
 	k.Checkpoints = []string{"HEAD\tthe present state", "base\tthe first state", "applied\tthe state that the source has"}
-	states, _ := pages[api.CheckpointInfo](ctx, e, inCell(cell, "/checkpoints"))
+	states, _ := pages[api.CheckpointInfo](ctx, e, op.ListCheckpoints.At(cell))
 	for _, s := range slices.Backward(states) {
 		if s.Freed {
 			continue
@@ -260,7 +261,7 @@ func (e *Engine) KnownNames(ctx context.Context, cell string) (k api.KnownNames)
 
 // Usage reports what cells use.
 func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
-	res, err := get[api.UsageResult](ctx, e, "/v1/usage")
+	res, err := get[api.UsageResult](ctx, e, op.Usage.Path)
 	if err != nil || prefix == "" {
 		return res, err
 	}
@@ -275,19 +276,19 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 // Disk reports the disk space of a cell, or of all cells and the home.
 func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
 	if cell == "" {
-		return get[api.DiskResult](ctx, e, "/v1/disk")
+		return get[api.DiskResult](ctx, e, op.GetHomeDisk.Path)
 	}
-	return get[api.DiskResult](ctx, e, inCell(cell, "/disk"))
+	return get[api.DiskResult](ctx, e, op.GetDisk.At(cell))
 }
 
 // Processes lists the processes of a live cell.
 func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error) {
-	return pages[api.ProcessInfo](ctx, e, inCell(cell, "/processes"))
+	return pages[api.ProcessInfo](ctx, e, op.ListProcesses.At(cell))
 }
 
 // Log returns the history of a cell.
 func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
-	return pages[api.LogEntry](ctx, e, inCell(cell, "/log"))
+	return pages[api.LogEntry](ctx, e, op.GetLog.At(cell))
 }
 
 // Graph returns the lineage of all states.
@@ -311,7 +312,7 @@ func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 		body["output_older_than"] = strconv.FormatInt(max(0, int64(r.OutputOlderThan)), 10) + "ns"
 	}
 	res := new(api.GCResult)
-	if err := e.ask(ctx, http.MethodPost, "/v1/gc", body, res); err != nil {
+	if err := e.ask(ctx, http.MethodPost, op.CollectGarbage.Path, body, res); err != nil {
 		return nil, err
 	}
 	res.MirrorBytes = mirrored

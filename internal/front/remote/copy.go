@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/transfer"
 	"github.com/forkcell/forkcell/internal/sandbox/incell/carry"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
@@ -21,11 +22,6 @@ const (
 	typeTar  = "application/x-tar"
 	typeCopy = "application/vnd.forkcell.copy"
 )
-
-// filesAt returns the path of a resource of the files of a cell.
-func filesAt(cell, below string, params url.Values) string {
-	return inCell(cell, "/files"+below+"?"+params.Encode())
-}
 
 // CopyOut copies from a cell to this machine. What comes is written as from a live
 // cell: beneath the destination, without owners and set-id bits.
@@ -46,7 +42,7 @@ func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResul
 	}
 	defer to.Close()
 	r.Path = path.Clean(r.Path)
-	resp, err := e.send(ctx, http.MethodGet, filesAt(r.Cell, "", url.Values{"path": {r.Path}}), typeCopy, nil)
+	resp, err := e.send(ctx, http.MethodGet, op.ReadFile.At(r.Cell)+"?"+url.Values{"path": {r.Path}}.Encode(), typeCopy, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +86,7 @@ func (e *Engine) CopyIn(ctx context.Context, r api.CopyRequest) (*api.CopyResult
 	}
 	defer dir.Close()
 	var totals carry.Totals
-	at := filesAt(r.Cell, "/copy", url.Values{"path": {r.Path}, "name": {filepath.Base(filepath.Clean(host))}})
+	at := op.CopyFiles.At(r.Cell) + "?" + url.Values{"path": {r.Path}, "name": {filepath.Base(filepath.Clean(host))}}.Encode()
 	resp, err := e.sendStream(ctx, at, typeCopy, func(w io.Writer) (err error) {
 		totals, err = carry.Send(ctx, w, dir, name, nil)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {

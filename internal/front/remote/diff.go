@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
@@ -43,7 +44,7 @@ func (e *Engine) Diff(ctx context.Context, r api.DiffRequest) (*engine.DiffResul
 		}
 	}
 	q["path"] = r.Paths
-	path := inCell(r.Cell, "/diff?"+q.Encode())
+	path := op.Diff.At(r.Cell) + "?" + q.Encode()
 	doc, err := get[api.DiffResult](ctx, e, path)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (e *Engine) Diff(ctx context.Context, r api.DiffRequest) (*engine.DiffResul
 // stateID returns the id of a checkpoint by its name, so that it is not taken for a
 // cell of that name. What is not such a name stays.
 func (e *Engine) stateID(ctx context.Context, cell, ref string) (string, error) {
-	states, err := pages[api.CheckpointInfo](ctx, e, inCell(cell, "/checkpoints"))
+	states, err := pages[api.CheckpointInfo](ctx, e, op.ListCheckpoints.At(cell))
 	for _, s := range states {
 		if slices.Contains(s.Names, ref) {
 			return s.CheckpointID, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
@@ -89,7 +90,7 @@ func (e *Engine) FollowEvents(ctx context.Context, cell string, last int, fn fun
 
 // position returns the present position in the stream of events.
 func (e *Engine) position(ctx context.Context, cell string) (string, error) {
-	resp, err := e.send(ctx, http.MethodGet, query("/v1/events", map[string]string{"cell": cell, "follow": "true"}), "text/event-stream", nil)
+	resp, err := e.send(ctx, http.MethodGet, query(op.ListEvents.Path, map[string]string{"cell": cell, "follow": "true"}), "text/event-stream", nil)
 	if err != nil {
 		return "", err
 	}

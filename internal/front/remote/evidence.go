@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/answer"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/transfer"
 	"github.com/forkcell/forkcell/internal/text/quote"
 	"github.com/forkcell/forkcell/receipt"
@@ -200,7 +200,7 @@ func (e *Engine) openLog(ctx context.Context, cell, run, stream string, follow b
 	if follow {
 		params["follow"] = "true"
 	}
-	resp, err := e.send(ctx, http.MethodGet, query(inCell(cell, "/runs/"+url.PathEscape(run)+"/logs"), params), "application/octet-stream", nil)
+	resp, err := e.send(ctx, http.MethodGet, query(op.GetCellRunLogs.At(cell, run), params), "application/octet-stream", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/sandbox/live/wire"
 )
@@ -35,7 +36,7 @@ func (e *Engine) Exec(ctx context.Context, r api.ExecRequest, stdio engine.Stdio
 	if stdio.In == nil {
 		stdio.In = nothing{}
 	}
-	return e.visit(ctx, inCell(r.Cell, "/exec?"+q.Encode()), r, stdio)
+	return e.visit(ctx, op.ExecSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
 }
 
 // Attach joins a command that was executed in a live cell. Without an input the caller
@@ -49,7 +50,7 @@ func (e *Engine) Attach(ctx context.Context, r api.ExecRequest, session string, 
 	if r.Keyboard == api.KeyboardShare || r.Keyboard == api.KeyboardTake {
 		q.Set("keyboard", string(r.Keyboard))
 	}
-	return e.visit(ctx, inCell(r.Cell, "/exec/"+url.PathEscape(session)+"?"+q.Encode()), r, stdio)
+	return e.visit(ctx, op.Attach.At(r.Cell, session)+"?"+q.Encode(), r, stdio)
 }
 
 // visit attends a command until it ends or is left. The end of the context closes the

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/transfer"
 	"github.com/forkcell/forkcell/internal/storage/archive"
 	"github.com/forkcell/forkcell/internal/storage/tree"
@@ -59,12 +60,12 @@ func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.Export
 	if ref == "" {
 		ref = "HEAD"
 	}
-	same, err := get[api.DiffResult](ctx, e, query(inCell(r.Cell, "/diff"), map[string]string{"from": ref, "to": ref}))
+	same, err := get[api.DiffResult](ctx, e, query(op.Diff.At(r.Cell), map[string]string{"from": ref, "to": ref}))
 	if err != nil {
 		return nil, err
 	}
 	res := &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
-	states, err := pages[api.CheckpointInfo](ctx, e, inCell(r.Cell, "/checkpoints"))
+	states, err := pages[api.CheckpointInfo](ctx, e, op.ListCheckpoints.At(r.Cell))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
@@ -26,7 +27,7 @@ func (e *Engine) Forward(ctx context.Context, name string, port int) (func(conte
 	case status.Live != nil && status.Live.Template:
 		return nil, api.TemplateError(name)
 	}
-	path := inCell(name, "/forward?port="+strconv.Itoa(port))
+	path := op.ForwardPort.At(name) + "?port=" + strconv.Itoa(port)
 	return func(ctx context.Context, conn io.ReadWriter) error {
 		sock, err := e.dial(ctx, path)
 		if err != nil {

@@ -3,17 +3,17 @@ package remote
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // Doctor reports what the host of the daemon can enforce.
 func (e *Engine) Doctor(ctx context.Context) ([]driver.Check, error) {
-	doc, err := get[api.Doctor[driver.Check]](ctx, e, "/v1/doctor")
+	doc, err := get[api.Doctor[driver.Check]](ctx, e, op.Doctor.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (e *Engine) Doctor(ctx context.Context) ([]driver.Check, error) {
 // TokenCreate makes a token.
 func (e *Engine) TokenCreate(ctx context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
 	made := new(api.TokenCreated)
-	err := e.ask(ctx, http.MethodPost, "/v1/tokens", api.TokenBody{
+	err := e.ask(ctx, http.MethodPost, op.CreateToken.Path, api.TokenBody{
 		Name: r.Name, Scopes: r.Scopes, Cells: r.Cells, Credentials: r.Credentials, AllowControl: r.AllowControl, Quota: r.Quota, Policy: policyText(r.Policy), Expires: duration(r.Expires),
 	}, made)
 	if err != nil {
@@ -34,12 +34,12 @@ func (e *Engine) TokenCreate(ctx context.Context, r api.TokenRequest) (*api.Toke
 
 // TokenList lists the tokens.
 func (e *Engine) TokenList(ctx context.Context) ([]api.TokenInfo, error) {
-	return pages[api.TokenInfo](ctx, e, "/v1/tokens")
+	return pages[api.TokenInfo](ctx, e, op.ListTokens.Path)
 }
 
 // TokenRevoke ends a token.
 func (e *Engine) TokenRevoke(ctx context.Context, ref string) (*api.TokenInfo, error) {
-	if err := e.ask(ctx, http.MethodDelete, "/v1/tokens/"+url.PathEscape(ref), nil, nil); err != nil {
+	if err := e.ask(ctx, http.MethodDelete, op.RevokeToken.At(ref), nil, nil); err != nil {
 		return nil, err
 	}
 	list, err := e.TokenList(ctx)

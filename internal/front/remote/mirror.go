@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
@@ -91,7 +92,7 @@ func has(mirrors []api.CellInfo, id string) bool {
 
 // forkMirror makes the mirror of a fork.
 func (e *Engine) forkMirror(ctx context.Context, h Home, mirrors []api.CellInfo, verb, name, id string) error {
-	at, err := get[api.AcceptedState](ctx, e, inCell(name, "/accepted"))
+	at, err := get[api.AcceptedState](ctx, e, op.GetAccepted.At(name))
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (e *Engine) forkMirror(ctx context.Context, h Home, mirrors []api.CellInfo,
 		return err
 	}
 	q := url.Values{"root": roots}
-	if at, err = get[api.AcceptedState](ctx, e, inCell(name, "/accepted?"+q.Encode())); err != nil {
+	if at, err = get[api.AcceptedState](ctx, e, op.GetAccepted.At(name)+"?"+q.Encode()); err != nil {
 		return err
 	}
 	return h.ForkMirror(ctx, origin, id, at.Contains)
@@ -115,7 +116,7 @@ func (e *Engine) forkMirror(ctx context.Context, h Home, mirrors []api.CellInfo,
 // commitMirror gives the mirror of a fork the instruction files of the last commit, if
 // the fork has them.
 func (e *Engine) commitMirror(ctx context.Context, h Home, name, id string) error {
-	at, err := get[api.AcceptedState](ctx, e, inCell(name, "/accepted"))
+	at, err := get[api.AcceptedState](ctx, e, op.GetAccepted.At(name))
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func named(err error, name, id string) error {
 // applyHere writes what a cell of the daemon has accepted to a directory of this
 // machine.
 func (e *Engine) applyHere(ctx context.Context, r api.ApplyRequest) (res *api.ApplyResult, err error) {
-	at, err := get[api.AcceptedState](ctx, e, inCell(r.Cell, "/accepted"))
+	at, err := get[api.AcceptedState](ctx, e, op.GetAccepted.At(r.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (e *Engine) openState(ctx context.Context, cell, checkpoint, since string) 
 	if since != "" {
 		params["changes"], params["since"] = "true", since
 	}
-	resp, err := e.send(ctx, http.MethodGet, query(inCell(cell, "/export"), params), typeTar, nil)
+	resp, err := e.send(ctx, http.MethodGet, query(op.Export.At(cell), params), typeTar, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +278,7 @@ func (e *Engine) appliedHere(ctx context.Context, name string) (state string, er
 	if err != nil {
 		return "", err
 	}
-	states, err := pages[api.CheckpointInfo](ctx, e, inCell(name, "/checkpoints"))
+	states, err := pages[api.CheckpointInfo](ctx, e, op.ListCheckpoints.At(name))
 	for _, s := range states { // the oldest first
 		if s.Root == roots[0] && !s.Freed {
 			state = s.CheckpointID

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/policy/suggest"
@@ -114,10 +115,10 @@ func (e *Engine) ExplainPolicy(ctx context.Context, ref engine.PolicyRef, q engi
 		}
 	}
 	res := new(api.Explanation)
-	err := e.ask(ctx, http.MethodPost, "/v1/policies/explain", body, res)
+	err := e.ask(ctx, http.MethodPost, op.ExplainPolicy.Path, body, res)
 	if err != nil && api.KindOf(err) == api.NotFound && ref.Otherwise != nil && ref.File == nil {
 		body.Cell, body.Policy = "", policyText(ref.Otherwise())
-		err = e.ask(ctx, http.MethodPost, "/v1/policies/explain", body, res)
+		err = e.ask(ctx, http.MethodPost, op.ExplainPolicy.Path, body, res)
 	}
 	if err != nil {
 		return nil, err

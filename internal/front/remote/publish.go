@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
@@ -18,7 +19,7 @@ func (e *Engine) Publish(ctx context.Context, r api.PublishRequest) (res *api.Pu
 	if e.client.Local() {
 		return nil, homeOnly("publish")
 	}
-	at, err := get[api.AcceptedState](ctx, e, inCell(r.Cell, "/accepted?receipts=true"))
+	at, err := get[api.AcceptedState](ctx, e, op.GetAccepted.At(r.Cell)+"?receipts=true")
 	if err == nil {
 		err = checkIDs(at)
 	}
@@ -28,7 +29,7 @@ func (e *Engine) Publish(ctx context.Context, r api.PublishRequest) (res *api.Pu
 	work := engine.ReceivedWork{
 		ReceiveRequest: api.ReceiveRequest{Root: at.Root, Sources: at.Sources}, Cell: r.Cell, Checkpoint: at.CheckpointID, Receipts: at.Receipts, Receipt: e.Receipt,
 		Report: func(ctx context.Context, b api.PublicationBody) error {
-			return e.ask(ctx, http.MethodPost, inCell(r.Cell, "/publications"), b, nil)
+			return e.ask(ctx, http.MethodPost, op.ReportPublication.At(r.Cell), b, nil)
 		},
 	}
 	err = e.withMirror(ctx, "publish", r.Cell, at.CellID, func(h Home) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
 	"github.com/forkcell/forkcell/internal/engine"
 )
@@ -24,7 +25,7 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 	if err != nil {
 		return nil, err
 	}
-	resp, err := e.send(ctx, http.MethodPost, "/v1/race", "text/event-stream", body)
+	resp, err := e.send(ctx, http.MethodPost, op.Race.Path, "text/event-stream", body)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,6 @@ const (
 	maxItems = 1 << 20
 )
 
-// inCell returns the path of a resource of a cell.
-func inCell(cell, below string) string { return "/v1/cells/" + url.PathEscape(cell) + below }
-
 // send sends a request with a JSON body, or none if body is nil.
 func (e *Engine) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
 	var data io.Reader

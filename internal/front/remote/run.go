@@ -3,11 +3,11 @@ package remote
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
@@ -19,7 +19,7 @@ func (e *Engine) Run(ctx context.Context, r api.RunRequest, stdio engine.Stdio) 
 	if err != nil {
 		return nil, err
 	}
-	sock, err := e.dial(ctx, inCell(r.Cell, "/run"))
+	sock, err := e.dial(ctx, op.RunSocket.At(r.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (e *Engine) endRun(ctx context.Context, begun <-chan string, giveUp func())
 	defer cancel()
 	select {
 	case id := <-begun:
-		if err := e.ask(limited, http.MethodPost, "/v1/runs/"+url.PathEscape(id)+"/cancel", nil, nil); err == nil {
+		if err := e.ask(limited, http.MethodPost, op.CancelRun.At(id), nil, nil); err == nil {
 			<-limited.Done() // the result ends ctx
 		}
 	default: // nothing has begun
@@ -102,7 +102,7 @@ func (e *Engine) Plan(ctx context.Context, r api.RunRequest) (*api.RunPlan, erro
 		return nil, err
 	}
 	plan := new(api.RunPlan)
-	if err := e.ask(ctx, http.MethodPost, inCell(r.Cell, "/plan"), body.RunBody, plan); err != nil {
+	if err := e.ask(ctx, http.MethodPost, op.PlanRun.At(r.Cell), body.RunBody, plan); err != nil {
 		return nil, err
 	}
 	return plan, nil

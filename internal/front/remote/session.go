@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
 
@@ -135,5 +136,5 @@ func (e *Engine) ExecAgent(ctx context.Context, r api.ExecRequest, stdio engine.
 	if stdio.In == nil {
 		stdio.In = nothing{}
 	}
-	return e.visit(ctx, "/v1/sessions/"+url.PathEscape(r.Cell)+"/agent?"+q.Encode(), r, stdio)
+	return e.visit(ctx, op.AgentSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
 }

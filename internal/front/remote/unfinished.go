@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // The name of a mirror says how far its init came. It begins as one that was only read.
@@ -96,7 +98,7 @@ func (e *Engine) madeFrom(ctx context.Context, cells []api.CellInfo, m api.CellI
 		return "", nil
 	}
 	q := url.Values{"root": {m.Root}}
-	state, err := get[api.AcceptedState](ctx, e, inCell(cells[at].Name, "/accepted?"+q.Encode()))
+	state, err := get[api.AcceptedState](ctx, e, op.GetAccepted.At(cells[at].Name)+"?"+q.Encode())
 	if err != nil || !slices.Contains(state.Contains, m.Root) {
 		return "", err
 	}

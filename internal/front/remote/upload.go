@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
 	"github.com/forkcell/forkcell/internal/text/quote"
@@ -146,7 +147,7 @@ func notTheSame(made *api.InitResult) error {
 
 func (e *Engine) create(ctx context.Context, body client.CreateCell) (*api.InitResult, error) {
 	res := new(api.InitResult)
-	if err := e.ask(ctx, http.MethodPost, "/v1/cells", body, res); err != nil {
+	if err := e.ask(ctx, http.MethodPost, op.CreateCell.Path, body, res); err != nil {
 		return nil, err
 	}
 	return res, nil
@@ -154,7 +155,7 @@ func (e *Engine) create(ctx context.Context, body client.CreateCell) (*api.InitR
 
 // upload sends an archive that write makes. One that is cut off is not kept.
 func (e *Engine) upload(ctx context.Context, write func(io.Writer) error) (*api.Upload, error) {
-	resp, err := e.sendStream(ctx, "/v1/uploads", "application/octet-stream", write)
+	resp, err := e.sendStream(ctx, op.Upload.Path, "application/octet-stream", write)
 	if err != nil {
 		return nil, err
 	}
