@@ -338,10 +338,16 @@ func ExplainNeeds(p *policy.Policy) policy.Explanation {
 
 // addressesFor returns the grants for the endpoints that serve a host and port.
 func addressesFor(p *policy.Policy, host string, port uint16) []grant.Grant {
-	var own policy.Policy
-	for _, n := range p.Network {
-		n.Endpoints = slices.DeleteFunc(slices.Clone(n.Endpoints), func(e policy.Endpoint) bool { return !e.Serves(host, port) })
-		own.Network = append(own.Network, n)
+	serving := func(list []policy.NetworkPolicy) (out []policy.NetworkPolicy) {
+		for _, n := range list {
+			n.Endpoints = slices.DeleteFunc(slices.Clone(n.Endpoints), func(e policy.Endpoint) bool { return !e.Serves(host, port) })
+			out = append(out, n)
+		}
+		return out
+	}
+	own := policy.Policy{Network: serving(p.Network)}
+	for _, c := range p.Ceilings {
+		own.Ceilings = append(own.Ceilings, serving(c))
 	}
 	return neededGrants(&own)
 }

@@ -199,7 +199,7 @@ func startWith(cell string, f api.PolicyFile, p *policy.Policy) string {
 // are fixed when the cell starts.
 func checkFixedParts(old, next *policy.Policy) error {
 	a, b := *old, *next
-	a.Network, a.Credentials, b.Network, b.Credentials = nil, nil, nil, nil
+	a.Network, a.Ceilings, a.Credentials, b.Network, b.Ceilings, b.Credentials = nil, nil, nil, nil, nil, nil
 	differences := policy.Diff(&a, &b)
 	if len(differences) == 0 {
 		return nil

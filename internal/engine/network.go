@@ -171,7 +171,7 @@ func (r *run) uninspected() string {
 	var list []string
 	for _, p := range policies {
 		for _, n := range p.Network {
-			list = append(list, opaqueEndpoints(n)...)
+			list = append(list, opaqueEndpoints(p, n)...)
 		}
 	}
 	if len(list) == 0 {
@@ -185,12 +185,17 @@ func (r *run) uninspected() string {
 	return "; not inspected: " + strings.Join(list, ", ")
 }
 
-func opaqueEndpoints(n policy.NetworkPolicy) (list []string) {
+// opaqueEndpoints lists the endpoints that are not inspected. One that a ceiling has
+// inspected is left out; of a pattern that is not known.
+func opaqueEndpoints(p *policy.Policy, n policy.NetworkPolicy) (list []string) {
 	for _, e := range n.Endpoints {
 		if e.Protocol != policy.TCP {
 			continue
 		}
 		for _, port := range e.Ports {
+			if e.Host.Exact() && !p.PassesTCP(e.Host.String(), port) {
+				continue
+			}
 			text := net.JoinHostPort(e.Host.String(), strconv.Itoa(int(port)))
 			if e.TLS == policy.TLSSkip {
 				text += " (tls: skip)"

@@ -84,7 +84,7 @@ func (e *Engine) narrowed(p *policy.Policy, req runRequest) (*policy.Policy, err
 	p.Limits.PIDs = narrower(p.Limits.PIDs, req.PIDs)
 	p.Limits.WallTime = narrower(p.Limits.WallTime, req.Timeout)
 	if req.Offline {
-		p.Network, p.Credentials = nil, nil
+		p.Network, p.Ceilings, p.Credentials = nil, nil, nil
 	}
 	return p, nil
 }

@@ -31,7 +31,7 @@ func newAliases(o driver.Origin, p *policy.Policy) *aliases {
 
 // lookUp looks up the names that a policy lists.
 func (a *aliases) lookUp(p *policy.Policy) {
-	for _, n := range p.Network {
+	for _, n := range p.AllNetwork() {
 		for _, b := range n.Binaries {
 			if b.Exact() {
 				a.executable(b.String())
@@ -43,7 +43,7 @@ func (a *aliases) lookUp(p *policy.Policy) {
 // of returns the other names by which a policy lists an executable.
 func (a *aliases) of(binary string, p *policy.Policy) []string {
 	var also []string
-	for _, n := range p.Network {
+	for _, n := range p.AllNetwork() {
 		for _, b := range n.Binaries {
 			name := b.String()
 			if b.Exact() && name != binary && !slices.Contains(also, name) && a.executable(name) == binary {

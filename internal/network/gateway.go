@@ -386,20 +386,20 @@ func (g *Gateway) resolver(six bool, o driver.Origin) *names.Server {
 	}}
 }
 
-// couldAllow reports whether some rule lists a host. The connection is decided
-// when it is made.
+// couldAllow reports whether some rule lists a host, of the policy and of each of its
+// ceilings. The connection is decided when it is made.
 func (g *Gateway) couldAllow(name string) bool {
 	if g.cfg.Unrestricted {
 		return true
 	}
-	for _, n := range g.policy.Load().Network {
-		for _, e := range n.Endpoints {
-			if e.Host.Match(name) {
-				return true
-			}
-		}
-	}
-	return false
+	return !slices.ContainsFunc(g.policy.Load().Lists(), func(list []policy.NetworkPolicy) bool { return !listsHost(list, name) })
+}
+
+// listsHost reports whether a rule of a list has a host.
+func listsHost(list []policy.NetworkPolicy, name string) bool {
+	return slices.ContainsFunc(list, func(n policy.NetworkPolicy) bool {
+		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Host.Match(name) })
+	})
 }
 
 // Content returns the content of a hypothetical request: see [egress.Content].

@@ -10,9 +10,21 @@ import (
 
 // SpecialAddresses returns the ranges of a policy in which addresses are not public: of
 // allowed_ips, and of hosts that are addresses. A host that the operator pins at every port
-// of the endpoint is left out, because its connections go to the pin.
+// of the endpoint is left out, because its connections go to the pin. With ceilings, these
+// are the ranges that are in each list of network policies.
 func SpecialAddresses(p *policy.Policy, pins []string) (list []netip.Prefix) {
-	for _, n := range p.Network {
+	for i, network := range p.Lists() {
+		own := specialAddresses(network, pins)
+		if i > 0 {
+			own = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(dial.Inside(list, own), dial.Inside(own, list))), netip.Prefix.Compare))
+		}
+		list = own
+	}
+	return list
+}
+
+func specialAddresses(network []policy.NetworkPolicy, pins []string) (list []netip.Prefix) {
+	for _, n := range network {
 		for _, e := range n.Endpoints {
 			if pinned(e, pins) {
 				continue

@@ -66,15 +66,24 @@ func (p *Policy) tree() value {
 		}
 		v.add("environment", mappingOf(field{"inherit", texts(e.Inherit)}, field{"set", set}))
 	}
-	network, credentials := mappingOf(), mappingOf()
-	for _, n := range p.Network {
-		network.add(n.Key, n.tree())
+	ceilings, credentials := value{kind: sequence}, mappingOf()
+	for _, c := range p.Ceilings {
+		ceilings.list = append(ceilings.list, mappingOf(field{"network_policies", networkTree(c)}))
 	}
 	for _, c := range p.Credentials {
 		credentials.add(c.Name, c.tree())
 	}
-	v.addIf(len(network.keys) > 0, "network_policies", network)
+	v.addIf(len(p.Network) > 0, "network_policies", networkTree(p.Network))
+	v.addIf(len(p.Network) > 0 && len(p.Ceilings) > 0, "ceilings", ceilings)
 	v.addIf(len(credentials.keys) > 0, "credentials", credentials)
+	return v
+}
+
+func networkTree(network []NetworkPolicy) value {
+	v := mappingOf()
+	for _, n := range network {
+		v.add(n.Key, n.tree())
+	}
 	return v
 }
 

@@ -21,13 +21,30 @@ type Inspection struct {
 // cannot be read as that protocol the request must be denied, also under
 // enforcement: audit, because what it does could not be recorded.
 func (p *Policy) Inspection(q Request) Inspection {
-	found, _ := p.candidates(q)
+	if len(p.Ceilings) == 0 {
+		want, _ := section{network: p.Network}.inspection(q)
+		return want
+	}
+	want, _ := p.inspectionOfAll(q)
+	return want
+}
+
+// covering returns the endpoints that decide about a request; none if no rule is needed to
+// decide.
+func (s section) covering(q Request) ([]candidate, Request) {
+	found, _ := s.candidates(q)
 	found, q, refusal := narrow(found, q)
 	if refusal != nil {
-		return Inspection{}
+		return nil, q
 	}
-	want, _ := needed(mostSpecific(found), q)
-	return want
+	return mostSpecific(found), q
+}
+
+// inspection is Inspection for one list of network policies. It reports false if its
+// endpoints disagree.
+func (s section) inspection(q Request) (Inspection, bool) {
+	found, q := s.covering(q)
+	return needed(found, q)
 }
 
 // needed returns the inspection that the endpoints for a path require. It

@@ -21,14 +21,42 @@ const (
 	maxCredentials = 256
 )
 
-func (r *reader) network(n *yaml.Node) []NetworkPolicy {
-	keys, vals := r.entries(n, "network_policies")
+// ceilings reads lists of network policies that must allow too what the policy's own
+// list allows.
+func (r *reader) ceilings(o *object) [][]NetworkPolicy {
+	var out [][]NetworkPolicy
+	for i, n := range o.list("ceilings") {
+		if i == maxCeilings {
+			r.bad(n, "ceilings", "more than %d of them", maxCeilings)
+			break
+		}
+		path := index("ceilings", i)
+		c := r.object(n, path, "network_policies")
+		if n.Kind != yaml.MappingNode {
+			continue
+		}
+		var network []NetworkPolicy
+		if list := c.vals["network_policies"]; list != nil {
+			network = r.network(list, c.at("network_policies"))
+			if list.Kind == yaml.MappingNode && len(list.Content) == 0 {
+				c.bad("network_policies", "empty, so that nothing would be allowed; leave out network_policies of the policy instead")
+			}
+		} else {
+			c.missing("network_policies", "missing; a ceiling has nothing else")
+		}
+		out = append(out, network)
+	}
+	return out
+}
+
+func (r *reader) network(n *yaml.Node, list string) []NetworkPolicy {
+	keys, vals := r.entries(n, list)
 	var out []NetworkPolicy
 	var places []place
 	for i, k := range keys {
-		path := join("network_policies", k.Value)
+		path := join(list, k.Value)
 		if !nameOK(k.Value) {
-			r.bad(k, "network_policies", "%s is not a name: letters, digits, . _ - and at most 63 of them", show(k.Value))
+			r.bad(k, list, "%s is not a name: letters, digits, . _ - and at most 63 of them", show(k.Value))
 			continue
 		}
 		p, pl := r.networkPolicy(vals[i], path, k.Value)

@@ -40,7 +40,7 @@ func Parse(file string, data []byte, opt Options) (*Policy, error) {
 
 func (r *reader) policy(top *yaml.Node, p *Policy) {
 	o := r.object(top, "", "version", "filesystem_policy", "landlock", "process", "limits", "environment",
-		"network_policies", "credentials", "network_middlewares")
+		"network_policies", "ceilings", "credentials", "network_middlewares")
 	if top.Kind != yaml.MappingNode {
 		return
 	}
@@ -70,7 +70,10 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 		p.Environment = r.environment(n)
 	}
 	if n := o.vals["network_policies"]; n != nil {
-		p.Network = r.network(n)
+		p.Network = r.network(n, "network_policies")
+	}
+	if ceilings := r.ceilings(o); len(p.Network) > 0 { // without network policies there is nothing to limit
+		p.Ceilings = ceilings
 	}
 	if n := o.vals["credentials"]; n != nil {
 		p.Credentials = r.credentials(n, p)

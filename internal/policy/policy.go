@@ -18,6 +18,9 @@ type Policy struct {
 	Environment Environment
 	// Network is sorted by key.
 	Network []NetworkPolicy
+	// Ceilings are lists like Network: what Network allows, each of them must allow too.
+	// They are not empty, and mean nothing without Network.
+	Ceilings [][]NetworkPolicy
 	// Credentials are sorted by name.
 	Credentials []Credential
 }
@@ -36,7 +39,7 @@ const Sandbox = "sandbox"
 
 // NamesPrograms reports whether the policy allows connections to some programs only.
 func (p *Policy) NamesPrograms() bool {
-	return slices.ContainsFunc(p.Network, func(n NetworkPolicy) bool {
+	return slices.ContainsFunc(p.AllNetwork(), func(n NetworkPolicy) bool {
 		return !slices.ContainsFunc(n.Binaries, match.Path.Any)
 	})
 }

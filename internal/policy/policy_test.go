@@ -91,7 +91,7 @@ func TestBadBytes(t *testing.T) {
 		"too large":     {"version: 1\n#" + strings.Repeat("x", 1<<20), "p.yaml:1:1: the file is larger than 1MiB"},
 		"deep":          {"version: 1\nlimits: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "p.yaml:2:40: nested deeper than 32 levels"},
 		"bomb":          {"version: 1\nlimits: " + strings.Repeat("[", 500_000), "p.yaml:2:10009: not YAML: exceeded max depth of 10000 while increasing flow level"},
-		"drawing":       {"version: 1\n\"a\\u202eb\": 1", "p.yaml:2:1: unknown key \"a\\u202eb\"; known are version, filesystem_policy, landlock, process, limits, environment, network_policies, credentials, network_middlewares"},
+		"drawing":       {"version: 1\n\"a\\u202eb\": 1", "p.yaml:2:1: unknown key \"a\\u202eb\"; known are version, filesystem_policy, landlock, process, limits, environment, network_policies, ceilings, credentials, network_middlewares"},
 		"many problems": {"version: 1\nenvironment: { inherit: [" + strings.Repeat("1,", 150) + "] }", "p.yaml:2:26: environment.inherit[0]: must be text, not a number; write \"1\" in quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {

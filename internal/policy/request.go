@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/policy/match"
 )
@@ -82,10 +83,20 @@ type candidate struct {
 // ExplainRequest returns whether the policy allows a connection or a request.
 // The destination's address is checked separately.
 func (p *Policy) ExplainRequest(q Request) Explanation {
-	found, other := p.candidates(q)
+	if len(p.Ceilings) == 0 {
+		return section{network: p.Network}.explain(q)
+	}
+	return p.explainAll(q)
+}
+
+// explain is ExplainRequest for one list of network policies.
+func (s section) explain(q Request) Explanation {
+	found, other := s.candidates(q)
 	switch {
 	case len(found) == 0 && other != "":
 		return Explanation{Rule: other, Reason: "the rule lists the endpoint, but not the binary " + show(q.Binary)}
+	case len(found) == 0 && s.prefix != "":
+		return Explanation{Rule: strings.TrimSuffix(s.prefix, "."), Reason: "no rule of the ceiling lists " + show(q.Host) + " with port " + strconv.Itoa(int(q.Port))}
 	case len(found) == 0:
 		return Explanation{Rule: "none", Reason: "no rule lists " + show(q.Host) + " with port " + strconv.Itoa(int(q.Port))}
 	}
@@ -104,11 +115,11 @@ func (p *Policy) ExplainRequest(q Request) Explanation {
 
 // candidates returns the endpoints for a connection, and the name of one that
 // would match if it listed the binary.
-func (p *Policy) candidates(q Request) (found []candidate, other string) {
-	for i := range p.Network {
-		n := &p.Network[i]
+func (s section) candidates(q Request) (found []candidate, other string) {
+	for i := range s.network {
+		n := &s.network[i]
 		for j := range n.Endpoints {
-			name := "network_policies." + n.Key + ".endpoints[" + strconv.Itoa(j) + "]"
+			name := s.prefix + "network_policies." + n.Key + ".endpoints[" + strconv.Itoa(j) + "]"
 			switch e := &n.Endpoints[j]; {
 			case !e.Serves(q.Host, q.Port):
 			case !n.Admits(q.Binary):

@@ -26,8 +26,16 @@ type Sent struct {
 func (p *Policy) ExplainSent(s Sent) Explanation {
 	q := s.Request
 	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Scheme: q.Scheme, Binary: q.Binary})
-	found, _ := p.candidates(q)
-	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
+	var found []candidate
+	var each [][]candidate // of each list
+	for _, s := range p.sections() {
+		list, _ := s.candidates(q)
+		list = slices.DeleteFunc(list, func(c candidate) bool { return c.ep.Protocol == TCP })
+		found = append(found, list...)
+		if len(list) > 0 {
+			each = append(each, list)
+		}
+	}
 	nothing := q.Method == "" && q.Path == "" && s.RawQuery == "" && len(s.Header) == 0 && q.Content == nil
 	if !connection.Allowed || nothing || len(found) == 0 {
 		return connection
@@ -62,8 +70,10 @@ func (p *Policy) ExplainSent(s Sent) Explanation {
 		}
 	}
 	e := p.ExplainRequest(q)
-	if refused := upgrade(found, q, s.Header, e.Rule); refused != nil {
-		return *refused
+	for _, list := range each {
+		if refused := upgrade(list, q, s.Header, e.Rule); refused != nil {
+			return *refused
+		}
 	}
 	return q.Otherwise(s.Header, e, p.ExplainRequest)
 }

@@ -85,7 +85,7 @@ func sorted(p *policy.Policy) {
 func (q *Request) limited() bool { return q.Extra != nil && q.Extra.Limits != policy.Limits{} }
 
 // add adds what a policy allows of the network, and its variables. A rule whose name is
-// taken by another gets the prefix.
+// taken by another gets the prefix. Its ceilings hold for everything.
 func add(to *policy.Policy, prefix string, p *policy.Policy) {
 	if p == nil {
 		return
@@ -96,6 +96,7 @@ func add(to *policy.Policy, prefix string, p *policy.Policy) {
 		}
 		to.Network = append(to.Network, n)
 	}
+	to.Ceilings = append(to.Ceilings, p.Ceilings...)
 	for _, v := range p.Environment.Set {
 		to.Environment.Set = slices.DeleteFunc(to.Environment.Set, func(o policy.Variable) bool { return o.Name == v.Name })
 		to.Environment.Set = append(to.Environment.Set, v)
@@ -104,13 +105,16 @@ func add(to *policy.Policy, prefix string, p *policy.Policy) {
 	to.Credentials = append(to.Credentials, p.Credentials...)
 }
 
-// endpoints lists where a policy lets connections go, as host:port, sorted.
+// endpoints lists where a policy lets connections go, as host:port, sorted. A pattern stands
+// there also if a ceiling lists only some of its hosts.
 func endpoints(p *policy.Policy) []string {
 	out := []string{}
 	for _, n := range p.Network {
 		for _, e := range n.Endpoints {
 			for _, port := range e.Ports {
-				out = append(out, e.Host.String()+":"+strconv.Itoa(int(port)))
+				if host := e.Host.String(); !e.Host.Exact() || p.Serves(host, port) {
+					out = append(out, host+":"+strconv.Itoa(int(port)))
+				}
 			}
 		}
 	}

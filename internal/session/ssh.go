@@ -89,7 +89,7 @@ func sshEndpoints(p *policy.Policy) []injection.SSHHost {
 			}
 			for _, port := range e.Ports {
 				h := injection.SSHHost{Endpoint: injection.Endpoint{Host: e.Host.String(), Port: port}}
-				if !slices.Contains(out, h) {
+				if p.PassesTCP(h.Host, port) && !slices.Contains(out, h) {
 					out = append(out, h)
 				}
 			}
@@ -100,9 +100,5 @@ func sshEndpoints(p *policy.Policy) []injection.SSHHost {
 
 // reachable reports whether a policy passes TCP on to an endpoint.
 func reachable(p *policy.Policy, to injection.Endpoint) bool {
-	return slices.ContainsFunc(p.Network, func(n policy.NetworkPolicy) bool {
-		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool {
-			return e.Protocol == policy.TCP && slices.Contains(e.Ports, to.Port) && e.Host.Match(to.Host)
-		})
-	})
+	return p.PassesTCP(to.Host, to.Port)
 }

@@ -17,10 +17,15 @@ type view struct {
 	// rules is the policy without the parts that do not list the program or the
 	// host. Rules keep their names.
 	rules *policy.Policy
-	// found are the entries for the host and port, most specific host first.
+	// lists are the entries for the host and port of each list of network policies, most
+	// specific host first. A list without entries allows nothing.
+	lists [][]*policy.Endpoint
+	// found are those of all lists.
 	found []*policy.Endpoint
-	host  string
-	port  uint16
+	// addresses are those that the host may have; none means public ones.
+	addresses []netip.Prefix
+	host      string
+	port      uint16
 	// connection is the decision about a connection; layer is the check that
 	// refused it.
 	connection policy.Explanation
@@ -88,31 +93,47 @@ func (g *Generation) secrets() *credential.Set {
 // view returns the policy's decision about a connection.
 func (g *Generation) view(p Process, host string, port uint16) *view {
 	v := &view{gen: g, rules: &policy.Policy{}, host: host, port: port, layer: layerEndpoint}
-	for i := range g.Policy.Network {
-		n := &g.Policy.Network[i]
-		if !p.admitted(n) {
-			continue
+	for i, list := range g.Policy.Lists() {
+		rules, found := serving(list, p, host, port)
+		if i == 0 {
+			v.rules.Network = rules
+		} else {
+			v.rules.Ceilings = append(v.rules.Ceilings, rules)
 		}
-		serves := false
-		for j := range n.Endpoints {
-			if e := &n.Endpoints[j]; e.Serves(host, port) {
-				v.found, serves = append(v.found, e), true
-			}
-		}
-		if serves {
-			v.rules.Network = append(v.rules.Network, *n)
-		}
+		v.lists, v.found = append(v.lists, found), append(v.found, found...)
 	}
 	if g.Unrestricted && len(v.found) == 0 {
 		v.unlisted, v.connection = true, policy.Explanation{Allowed: true, Rule: ruleUnrestricted, Reason: "the operator allows any host"}
 		return v
 	}
-	slices.SortStableFunc(v.found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
+	v.addresses = addressesOf(v.lists)
 	v.connection = v.rules.ExplainRequest(policy.Request{Host: host, Port: port})
 	if !v.connection.Allowed {
 		v.explainRefusal(p)
 	}
 	return v
+}
+
+// serving returns the part of a list of network policies that is for a program, host and
+// port, and its entries, most specific host first.
+func serving(list []policy.NetworkPolicy, p Process, host string, port uint16) (rules []policy.NetworkPolicy, found []*policy.Endpoint) {
+	for i := range list {
+		n := &list[i]
+		if !p.admitted(n) {
+			continue
+		}
+		before := len(found)
+		for j := range n.Endpoints {
+			if e := &n.Endpoints[j]; e.Serves(host, port) {
+				found = append(found, e)
+			}
+		}
+		if len(found) > before {
+			rules = append(rules, *n)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
+	return rules, found
 }
 
 // ruleUnrestricted is the rule of what the operator allows besides the policy.
@@ -175,8 +196,10 @@ func (v *view) reads() bool {
 
 // opaque reports whether connections are forwarded without inspection. If one
 // endpoint requires inspection, all requests are inspected.
-func (v *view) opaque() bool {
-	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP })
+func (v *view) opaque() bool { return opaque(v.found) }
+
+func opaque(found []*policy.Endpoint) bool {
+	return !slices.ContainsFunc(found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP })
 }
 
 // skipsTLS reports whether the policy says `tls: skip`.
@@ -184,24 +207,12 @@ func (v *view) skipsTLS() bool {
 	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.TLS == policy.TLSSkip })
 }
 
-// allowed returns the addresses that the host may have, by the most specific
-// pattern. Endpoints for one host agree on them, unless a link makes one binary
-// of two that the policy names separately: then none is allowed.
+// allowed returns the addresses that the host may have.
 func (v *view) allowed() []netip.Prefix {
 	if v.unlisted {
 		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	}
-	read := slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP && !v.opaque() })
-	if len(read) == 0 {
-		return nil
-	}
-	first := read[0]
-	if slices.ContainsFunc(read, func(e *policy.Endpoint) bool {
-		return e.Host.Equal(first.Host) && !slices.Equal(e.AllowedIPs, first.AllowedIPs)
-	}) {
-		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)}
-	}
-	return first.AllowedIPs
+	return v.addresses
 }
 
 // encodedSlash reports whether paths may hold an encoded slash: only if every
@@ -211,11 +222,31 @@ func (v *view) encodedSlash() bool {
 }
 
 // endpointFor returns the endpoint that applies to a canonical path, nil if there
-// is none. If there are several they agree on the protocol, or the policy
-// denies the request.
+// is none. If there are several in one list they agree on the protocol, or the policy
+// denies the request. Of those of several lists it is one that reads contents, else one
+// that allows no websocket: they agree on signing, or the policy denies the request.
 func (v *view) endpointFor(path string) *policy.Endpoint {
+	var most *policy.Endpoint
+	for _, found := range v.lists {
+		if opaque(found) {
+			continue
+		}
+		best := mostSpecific(found, path)
+		if best == nil {
+			return nil
+		}
+		if most == nil || strictness(best) > strictness(most) {
+			most = best
+		}
+	}
+	return most
+}
+
+// mostSpecific returns the inspected endpoint with the most specific path that contains a
+// canonical one; nil if there is none.
+func mostSpecific(found []*policy.Endpoint, path string) *policy.Endpoint {
 	var best *policy.Endpoint
-	for _, e := range v.found {
+	for _, e := range found {
 		if e.Protocol == policy.TCP || !e.Path.Match(path) {
 			continue
 		}
@@ -224,6 +255,18 @@ func (v *view) endpointFor(path string) *policy.Endpoint {
 		}
 	}
 	return best
+}
+
+// strictness orders the endpoints of several lists that apply to one request.
+func strictness(e *policy.Endpoint) int {
+	switch e.Protocol {
+	case policy.Websocket:
+		return 0
+	case policy.TCP, policy.REST:
+		return 1
+	case policy.GraphQL, policy.ModelContext, policy.JSONRPC, policy.GRPC:
+	}
+	return 2
 }
 
 // explain decides about a request.

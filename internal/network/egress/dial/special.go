@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"net/netip"
+	"slices"
 )
 
 // Special returns the parts of a range that are not public and that a policy can allow. It
@@ -40,4 +41,20 @@ func specialRanges() []netip.Prefix {
 		}
 	}
 	return list
+}
+
+// Inside returns the ranges of a that are parts of ranges of b.
+func Inside(a, b []netip.Prefix) []netip.Prefix {
+	known := map[netip.Prefix]bool{}
+	for _, p := range b {
+		known[p.Masked()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(p netip.Prefix) bool {
+		for bits := p.Bits(); bits >= 0; bits-- {
+			if known[netip.PrefixFrom(p.Addr(), bits).Masked()] {
+				return false
+			}
+		}
+		return true
+	})
 }
