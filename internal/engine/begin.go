@@ -21,7 +21,7 @@ import (
 // checkpoint is the first step of a run. It resolves the request, seals changes made
 // outside of runs, records the run, and opens a writable generation.
 func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) {
-	wanted, err := s.e.spec(ctx, s.cell, req)
+	wanted, err := s.e.spec(s.cell, req)
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func (e *Engine) SuperviseBranches(ctx context.Context, order supervise.StartOrd
 	b := newBranching(c.Name, o)
 	b.branches = new(sync.WaitGroup)
 	b.adopt = func(l *liveRun) { b.branches.Go(func() { l.serveBranch(ctx) }) }
-	if b.e, err = e.engineFor(ctx, c.Name, m.policy, o); err != nil {
+	if b.e, err = e.engineFor(c.Name, m.policy, o); err != nil {
 		return err
 	}
 	b.capture = func(context.Context) error { return b.take(m, o.Request) }

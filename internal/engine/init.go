@@ -32,7 +32,7 @@ const archiveMount = "/workspace"
 // Init makes a cell from a directory or an exported archive.
 func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult, error) {
 	begin := time.Now()
-	c, err := e.newCell(ctx, req)
+	c, err := e.newCell(req)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 }
 
 // newCell checks the request and describes the cell.
-func (e *Engine) newCell(ctx context.Context, req api.InitRequest) (store.Cell, error) {
+func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, api.RuntimeNative), Prefix: e.Caller.Prefix, CreatedAt: e.Now().UTC()}
 	if _, err := e.runtime(c.Runtime); err != nil {
 		return c, err
@@ -126,7 +126,7 @@ func (e *Engine) newCell(ctx context.Context, req api.InitRequest) (store.Cell, 
 		if err != nil {
 			return c, err
 		}
-		if p, err = e.Caller.Under(ctx, p); err != nil {
+		if p, err = e.Caller.Under(p); err != nil {
 			return c, err
 		}
 		if err := e.mayLoosen(p); err != nil {

@@ -45,7 +45,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 		return nil, err
 	}
 	// The caller's environment is read here: the supervisor has another one.
-	p, err := e.policyOf(ctx, c, startRun(req, nil))
+	p, err := e.policyOf(c, startRun(req, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 	}
 	b := newBranching(l.r.cell.Name, o)
 	b.warm, b.adopt, b.branches, b.captures = l.warm, l.adopt, l.branches, true
-	if b.e, err = l.r.e.engineFor(ctx, l.r.cell.Name, l.r.policy, o); err != nil {
+	if b.e, err = l.r.e.engineFor(l.r.cell.Name, l.r.policy, o); err != nil {
 		return nil, err
 	}
 	b.capture = func(ctx context.Context) (err error) {
@@ -128,10 +128,10 @@ func (l *liveRun) unbranch(id string) error {
 
 // engineFor returns the engine of branches. Their policies are under the policy of the
 // branched cell, and under the ceiling of the caller.
-func (e *Engine) engineFor(ctx context.Context, cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
+func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
 	c := e.Caller
 	c.Actor, c.ID, c.MayGive, c.Ceiling = func() string { return o.Actor }, o.Caller, giving(o.Bounded), o.Ceiling
-	ceiling, err := c.Under(ctx, p)
+	ceiling, err := c.Under(p)
 	if err != nil {
 		return nil, err
 	}

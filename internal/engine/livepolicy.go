@@ -52,12 +52,12 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 // applyPolicy applies another policy to the cell and stores it for the cell's next
 // runs. It returns the environment of later commands, or nil if it stays the same.
 // A refused policy changes nothing, and is recorded as an event.
-func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, given api.GrantRequest, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
+func (l *liveRun) applyPolicy(_ context.Context, f api.PolicyFile, given api.GrantRequest, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
 	values, err := network.TakeValues(raw)
 	if err != nil {
 		return nil, nil, api.Usagef("", "%v", err)
 	}
-	res, err := l.swapPolicy(ctx, f, given, values)
+	res, err := l.swapPolicy(f, given, values)
 	if err != nil {
 		l.r.recordEvent(event.Config(event.Subject{
 			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "kept the previous policy",
@@ -69,10 +69,10 @@ func (l *liveRun) applyPolicy(ctx context.Context, f api.PolicyFile, given api.G
 
 // swapPolicy is applyPolicy without the event of a refusal. It takes ownership of
 // values.
-func (l *liveRun) swapPolicy(ctx context.Context, f api.PolicyFile, given api.GrantRequest, values network.Values) (*api.PolicyApplied, error) {
+func (l *liveRun) swapPolicy(f api.PolicyFile, given api.GrantRequest, values network.Values) (*api.PolicyApplied, error) {
 	r, req := l.r, l.req
 	req.Grants = withAddresses(req.Grants, given)
-	c, err := r.candidate(ctx, f, req)
+	c, err := r.candidate(f, req)
 	if err == nil {
 		err = checkKeptCredentials(r.policy, c.policy, values)
 	}
@@ -135,14 +135,14 @@ type candidate struct {
 
 // candidate reads a policy, and refuses changes that are not possible while a cell
 // is live.
-func (r *run) candidate(ctx context.Context, f api.PolicyFile, start runRequest) (c candidate, err error) {
+func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err error) {
 	whole, err := r.e.Caller.ParsePolicy(f)
 	if err != nil {
 		return c, err
 	}
 	c.pins = f.Resolve
 	start.Policy = &f
-	if c.policy, err = r.e.policyOf(ctx, r.cell, start); err != nil {
+	if c.policy, err = r.e.policyOf(r.cell, start); err != nil {
 		return c, err
 	}
 	if err := checkFixedParts(r.policy, c.policy); err != nil {

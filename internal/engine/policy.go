@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -62,12 +61,12 @@ func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, erro
 
 // policyOf returns the policy of a run, under the caller's ceiling and narrowed by
 // the operator's flags.
-func (e *Engine) policyOf(ctx context.Context, c store.Cell, req runRequest) (*policy.Policy, error) {
+func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) {
 	p, err := e.givenPolicy(c, req)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = e.Caller.Under(ctx, p); err != nil {
+	if p, err = e.Caller.Under(p); err != nil {
 		return nil, err
 	}
 	return e.narrowed(p, req)
@@ -201,12 +200,12 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 // limited puts the policy of a run under the caller's ceiling, and has the receipt
 // name both: its policy is the one that allows what both do. Without a ceiling that
 // grants it, the policy of a caller who is not the operator loosens no control.
-func (e *Engine) limited(ctx context.Context, a *resolved, given *policy.Policy) (*policy.Policy, error) {
+func (e *Engine) limited(a *resolved, given *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := e.Caller.CeilingPolicy()
 	if err != nil {
 		return nil, err
 	}
-	under, err := e.Caller.Under(ctx, given)
+	under, err := e.Caller.Under(given)
 	switch {
 	case err != nil:
 		return nil, err

@@ -96,7 +96,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.keepable(ctx, c, &f)
+	p, err := e.keepable(c, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 
 // keepable returns the policy that a cell may keep, for every caller, of one that this
 // caller brings, and puts it into the file.
-func (e *Engine) keepable(ctx context.Context, c store.Cell, f *api.PolicyFile) (*policy.Policy, error) {
+func (e *Engine) keepable(c store.Cell, f *api.PolicyFile) (*policy.Policy, error) {
 	own, err := e.withOwn(c, f)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (e *Engine) keepable(ctx context.Context, c store.Cell, f *api.PolicyFile) 
 		return nil, err
 	}
 	if own.Caller.Ceiling != nil || own.bounded() {
-		if p, err = own.Caller.Under(ctx, p); err != nil {
+		if p, err = own.Caller.Under(p); err != nil {
 			return nil, err
 		}
 		*f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}

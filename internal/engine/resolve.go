@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func (e *Engine) spec(ctx context.Context, c store.Cell, req runRequest) (a resolved, err error) {
+func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
 		return a, err
 	}
@@ -30,7 +29,7 @@ func (e *Engine) spec(ctx context.Context, c store.Cell, req runRequest) (a reso
 	if a.grants, err = e.newGrants(given, req); err != nil {
 		return a, err
 	}
-	if given, err = e.limited(ctx, &a, given); err != nil {
+	if given, err = e.limited(&a, given); err != nil {
 		return a, err
 	}
 	if a.policy, err = e.narrowed(given, req); err != nil {

@@ -219,7 +219,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	bounded, err := e.engineFor(ctx, s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Caller: order.Caller, Bounded: order.Bounded, Ceiling: order.Ceiling})
+	bounded, err := e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Caller: order.Caller, Bounded: order.Bounded, Ceiling: order.Ceiling})
 	if err != nil {
 		return err
 	}

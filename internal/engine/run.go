@@ -107,7 +107,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 }
 
 // Plan resolves the controls of a run without running it.
-func (e *Engine) Plan(ctx context.Context, req api.RunRequest) (*api.RunPlan, error) {
+func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (e *Engine) Plan(ctx context.Context, req api.RunRequest) (*api.RunPlan, er
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := e.spec(ctx, c, runRequest{RunRequest: req})
+	wanted, err := e.spec(c, runRequest{RunRequest: req})
 	if err != nil {
 		return nil, err
 	}

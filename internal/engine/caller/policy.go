@@ -1,7 +1,6 @@
 package caller
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -73,21 +72,18 @@ func (c Caller) Homes() []string {
 // Under returns the policy that allows what a policy and the caller's ceiling allow. For
 // the keys that loosen a control, the default policy is the ceiling of a caller who is not
 // the operator, and to whom the operator gave none.
-func (c Caller) Under(ctx context.Context, p *policy.Policy) (*policy.Policy, error) {
+func (c Caller) Under(p *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := c.CeilingPolicy()
 	if err != nil {
 		return nil, err
 	}
 	if ceiling != nil {
-		both, err := policy.Both(ctx, p, ceiling)
-		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+		under, err := policy.Under(p, ceiling)
 		if err != nil {
-			return nil, api.Refusef(api.CodeCeiling, "change the policy, so that its rules are inside those of the ceiling",
+			return nil, api.Refusef(api.CodeCeiling, "change the policy, so that it agrees with the ceiling in this",
 				"the policy cannot be enforced together with the ceiling of %s: %v", c.Actor(), err)
 		}
-		p = both
+		p = under
 	}
 	if c.Gives("") || c.CeilingGrants() {
 		return p, nil

@@ -273,8 +273,8 @@ func (w *looseWalk) within(receipts []string, bound, what string) {
 		w.Fatal(err)
 	}
 	for _, p := range w.ran(receipts) {
-		if inside, err := policy.Within(w.Context(), p, most); !inside || err != nil {
-			w.Errorf("%s as %s: the policy is wider than\n%s\n%s%v", what, w.who, bound, p.Canonical(), err)
+		if !policy.Within(p, most) {
+			w.Errorf("%s as %s: the policy is wider than\n%s\n%s", what, w.who, bound, p.Canonical())
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 	if err := c.underSession(ctx, cell, p.Plan); err != nil {
 		return nil, err
 	}
-	bounded, err := s.engineCaller(c, nil, nil).Under(ctx, p.Plan.Policy())
+	bounded, err := s.engineCaller(c, nil, nil).Under(p.Plan.Policy())
 	if err != nil {
 		return nil, err
 	}

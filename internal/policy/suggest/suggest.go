@@ -185,6 +185,8 @@ func (b *builder) addConnection(d denied) {
 	}
 	layer, why, _ := strings.Cut(d.Reason, ": ")
 	switch {
+	case strings.HasPrefix(d.Rule.Name, "ceilings["):
+		b.leave(a, "a ceiling of the policy denies it: "+d.Rule.Name)
 	case strings.Contains(d.Rule.Name, ".deny_rules["):
 		b.leave(a, "a deny rule matches it: "+d.Rule.Name)
 	case layer == "destination" && listable(why).IsValid():

@@ -76,6 +76,10 @@ func TestSuggestion(t *testing.T) {
 			policy: curlHost, events: []event.Record{line(event.HTTPActivity, "api.example", 443, "/usr/bin/curl", "request: deny", `,"firewall_rule":{"name":"network_policies.api.endpoints[0].deny_rules[0]"}`)},
 			left: "a deny rule matches it",
 		},
+		"a ceiling": {
+			policy: curlHost, events: []event.Record{line(event.NetworkActivity, "api.example", 443, "/usr/bin/curl", "endpoint: no rule of the ceiling lists it", `,"firewall_rule":{"name":"ceilings[0]"}`)},
+			left: "a ceiling of the policy denies it: ceilings[0]",
+		},
 		"a forbidden address": {policy: curlHost, events: []event.Record{line(event.NetworkActivity, "api.example", 443, "/usr/bin/curl", "destination: 127.0.0.1 is loopback", "")}, left: "127.0.0.1 is loopback"},
 		"a name as a pattern": {policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/*")}, left: "holds a *"},
 		"no host":             {policy: "version: 1\n", events: []event.Record{refusedAt("127.0.0.1.", 443, "/bin/x")}, left: "127.0.0.1."},
