@@ -72,8 +72,8 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 	if n := o.vals["network_policies"]; n != nil {
 		p.Network = r.network(n, "network_policies")
 	}
-	if ceilings := r.ceilings(o); len(p.Network) > 0 { // without network policies there is nothing to limit
-		p.Ceilings = ceilings
+	if p.Ceilings = r.ceilings(o); len(p.Ceilings) > 0 && len(p.Network) == 0 && len(r.problems) == 0 {
+		o.bad("ceilings", "limit what network_policies allow, and there are none; leave them out")
 	}
 	if n := o.vals["credentials"]; n != nil {
 		p.Credentials = r.credentials(n, p)

@@ -19,7 +19,8 @@ type Policy struct {
 	// Network is sorted by key.
 	Network []NetworkPolicy
 	// Ceilings are lists like Network: what Network allows, each of them must allow too.
-	// They are not empty, and mean nothing without Network.
+	// They are not empty, and the canonical text of a policy
+	// without Network leaves them out.
 	Ceilings [][]NetworkPolicy
 	// Credentials are sorted by name.
 	Credentials []Credential
