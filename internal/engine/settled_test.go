@@ -182,7 +182,7 @@ func TestGCKeepsWhatWasLeftOut(t *testing.T) {
 		w.openWith(func() time.Time { return now }, 0)
 		w.init("demo", backend)
 		gc := func() []string {
-			res, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
+			res, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: engine.DefaultOlderThan})
 			w.ok(err)
 			return res.Checkpoints
 		}
