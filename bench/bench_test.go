@@ -40,7 +40,7 @@ func TestClientMeasures(t *testing.T) {
 	if used := s.between(); used.site <= 0 || used.watched <= 0 {
 		t.Errorf("processor time between the marks: %+v", used)
 	}
-	if err := inspected(r); err == nil {
+	if err := checkInspected(r); err == nil {
 		t.Errorf("requests that nobody read count as inspected: issuer %q", r.Issuer)
 	}
 }

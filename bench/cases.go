@@ -190,7 +190,7 @@ func (b *bench) against(ctx context.Context, s shape) ([]row, error) {
 		}
 		cp, err1 := b.peer(ctx, "cp", "-a", b.tree(s), backup)
 		flush, err2 := b.peer(ctx, "sync", "-f", backup)
-		script, err3 := timed(b.command(ctx, b.tree(s), "sh", "-c", changes), 1)
+		script, err3 := timeCommand(b.command(ctx, b.tree(s), "sh", "-c", changes), 1)
 		rsync, err4 := b.peer(ctx, "rsync", "-a", "--delete", backup+"/", b.tree(s)+"/")
 		peer, peerWhole = append(peer, cp+flush+rsync), append(peerWhole, cp+flush+script+rsync)
 		if err := errors.Join(err1, err2, err3, err4, b.settle(ctx)); err != nil {

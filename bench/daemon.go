@@ -95,8 +95,8 @@ func (d *daemon) do(ctx context.Context, method, path string, body, doc any) err
 	return err
 }
 
-// timed sends a request and returns how long it took.
-func (d *daemon) timed(ctx context.Context, method, path string, body any) (time.Duration, error) {
+// timeRequest sends a request and returns how long it took.
+func (d *daemon) timeRequest(ctx context.Context, method, path string, body any) (time.Duration, error) {
 	begin := time.Now()
 	err := d.do(ctx, method, path, body, nil)
 	return time.Since(begin), err
@@ -160,7 +160,7 @@ func (b *bench) daemonGet(ctx context.Context, s shape) ([]row, error) {
 	}
 	var took []time.Duration
 	for range b.times(1000, 300) {
-		t, err := d.timed(ctx, "GET", "/v1/cells/"+s.name, nil)
+		t, err := d.timeRequest(ctx, "GET", "/v1/cells/"+s.name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,9 @@ func (b *bench) daemonExec(ctx context.Context, s shape) (_ []row, err error) {
 	}
 	defer func() { err = errors.Join(err, d.stop(ctx, s.name)) }()
 	return d.besideBwrap(ctx, "`exec` of `true` in a live cell through the daemon",
-		func() (time.Duration, error) { return d.timed(ctx, "POST", "/v1/cells/"+s.name+"/exec", runsTrue) }, 0.5)
+		func() (time.Duration, error) {
+			return d.timeRequest(ctx, "POST", "/v1/cells/"+s.name+"/exec", runsTrue)
+		}, 0.5)
 }
 
 func (d *daemon) stop(ctx context.Context, cell string) error {

@@ -55,9 +55,9 @@ func (b *bench) command(ctx context.Context, dir, name string, args ...string) *
 	return cmd
 }
 
-// timed runs a command and returns how long it took from start to exit. want is
+// timeCommand runs a command and returns how long it took from start to exit. want is
 // the exit code that it must have.
-func timed(cmd *exec.Cmd, want int) (time.Duration, error) {
+func timeCommand(cmd *exec.Cmd, want int) (time.Duration, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	begin := time.Now()
@@ -81,7 +81,7 @@ func (b *bench) forkcell(ctx context.Context, want int, doc any, args ...string)
 	cmd := b.command(ctx, b.work, b.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	took, err := timed(cmd, want)
+	took, err := timeCommand(cmd, want)
 	if err == nil && doc != nil {
 		if err := json.Unmarshal(out.Bytes(), doc); err != nil {
 			return 0, fmt.Errorf("forkcell %s: %w", strings.Join(args, " "), err)
@@ -117,7 +117,7 @@ func peakOf(cmd *exec.Cmd) (took time.Duration, peak int64, err error) {
 
 // peer runs something that is not forkcell.
 func (b *bench) peer(ctx context.Context, name string, args ...string) (time.Duration, error) {
-	return timed(b.command(ctx, b.work, name, args...), 0)
+	return timeCommand(b.command(ctx, b.work, name, args...), 0)
 }
 
 // settle writes out what the last measurement left dirty, so that the next one

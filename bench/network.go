@@ -115,7 +115,7 @@ func (b *bench) requests(ctx context.Context) ([]row, error) {
 		if r, used, err = b.client(ctx, s, b.inCell(s), l); err != nil {
 			return nil, err
 		}
-		if err := inspected(r); err != nil {
+		if err := checkInspected(r); err != nil {
 			return nil, err
 		}
 		own.add(r, used.watched)
@@ -161,9 +161,9 @@ func (b *bench) programs(ctx context.Context) ([]row, error) {
 	}}, nil
 }
 
-// inspected fails when the client talked to the upstream itself: a tunnel is no
+// checkInspected fails when the client talked to the upstream itself: a tunnel is no
 // peer of a proxy that reads.
-func inspected(r clientReport) error {
+func checkInspected(r clientReport) error {
 	if r.Issuer == upstream {
 		return fmt.Errorf("the requests were passed on unread")
 	}

@@ -30,7 +30,7 @@ func (b *bench) proxies(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	peers := b.installed(ctx, s)
+	peers := b.installedProxies(ctx, s)
 	defer func() {
 		for _, p := range peers {
 			p.stop()
@@ -45,13 +45,13 @@ func (b *bench) proxies(ctx context.Context) ([]row, error) {
 		l.Kept = 300
 	}
 	for range b.times(3, 1) {
-		if err := b.through(ctx, s, own, l); err != nil {
+		if err := b.requestThrough(ctx, s, own, l); err != nil {
 			return nil, err
 		}
 		// One that fails after all does not cost the others their rows.
 		for _, p := range peers {
 			if p.failed == nil {
-				p.failed = b.through(ctx, s, p, l)
+				p.failed = b.requestThrough(ctx, s, p, l)
 			}
 		}
 	}
@@ -67,19 +67,19 @@ func (b *bench) proxies(ctx context.Context) ([]row, error) {
 	return rows, ctx.Err()
 }
 
-// through makes requests by way of a proxy that must read them.
-func (b *bench) through(ctx context.Context, s *site, p *proxy, l load) error {
+// requestThrough makes requests by way of a proxy that must read them.
+func (b *bench) requestThrough(ctx context.Context, s *site, p *proxy, l load) error {
 	r, _, err := b.client(ctx, s, p.way, l)
 	if err != nil {
 		return err
 	}
 	p.rates = append(p.rates, float64(r.Requests)/r.Kept.Seconds())
-	return inspected(r)
+	return checkInspected(r)
 }
 
-// installed are the proxies that are there and answer a request that they have
+// installedProxies are the proxies that are there and answer a request that they have
 // read. Why another one is not compared is said.
-func (b *bench) installed(ctx context.Context, s *site) []*proxy {
+func (b *bench) installedProxies(ctx context.Context, s *site) []*proxy {
 	var peers []*proxy
 	for _, candidate := range []struct {
 		program string
@@ -94,7 +94,7 @@ func (b *bench) installed(ctx context.Context, s *site) []*proxy {
 			progress("%s is not compared: %v", candidate.program, err)
 			continue
 		}
-		if err := b.through(ctx, s, p, load{Kept: 1}); err != nil {
+		if err := b.requestThrough(ctx, s, p, load{Kept: 1}); err != nil {
 			progress("%s is not compared: %v", candidate.program, err)
 			p.stop()
 			continue

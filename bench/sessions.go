@@ -162,7 +162,7 @@ func (b *bench) detachedSessions(ctx context.Context, s shape) (row, error) {
 		cmd := b.command(ctx, b.work, b.program, b.agent(s, "--detach", "--turns", "off", "--", "sleep", "600")...)
 		var out bytes.Buffer
 		cmd.Stdout = &out
-		if _, err := timed(cmd, 0); err != nil {
+		if _, err := timeCommand(cmd, 0); err != nil {
 			return row{}, err
 		}
 		var doc sessionDocument

@@ -37,8 +37,8 @@ func (r branched) memory() (total int64) {
 	return total
 }
 
-// forked is what bare forks of an interpreter used.
-type forked struct {
+// forkCost is what bare forks of an interpreter used.
+type forkCost struct {
 	Wall   time.Duration `json:"wall"`
 	CPU    time.Duration `json:"cpu"` // of each
 	Memory int64         `json:"memory"`
@@ -80,9 +80,9 @@ print(json.dumps({"wall": int(wall * 1e9), "cpu": int((spent() - cpu) / n * 1e9)
 // are of the same program.
 const interpreter = "/usr/bin/python3"
 
-// loaded returns the module that the interpreters of the cases load: numpy, or if the
+// caseModule returns the module that the interpreters of the cases load: numpy, or if the
 // host does not have it, json.
-func loaded(ctx context.Context) string {
+func caseModule(ctx context.Context) string {
 	if exec.CommandContext(ctx, interpreter, "-c", "import numpy").Run() == nil {
 		return "numpy"
 	}
@@ -92,7 +92,7 @@ func loaded(ctx context.Context) string {
 
 // warm measures branches of a warm interpreter, through the daemon.
 func (b *bench) warm(ctx context.Context, s shape) (_ []row, err error) {
-	module := loaded(ctx)
+	module := caseModule(ctx)
 	d, err := b.serve(ctx, s)
 	if err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (d *daemon) remove(ctx context.Context, made branched) error {
 	})
 }
 
-func bareFork(ctx context.Context, module string) (f forked, err error) {
+func bareFork(ctx context.Context, module string) (f forkCost, err error) {
 	cmd := exec.CommandContext(ctx, interpreter, "-c", bareForks, module, strconv.Itoa(manyBranches))
 	cmd.Env, cmd.Stderr = append(os.Environ(), "OPENBLAS_NUM_THREADS=1"), os.Stderr
 	out, err := cmd.Output()

@@ -24,15 +24,15 @@ func main() {
 	if code, is := local.Helper(); is {
 		os.Exit(code)
 	}
-	streams := cli.Streams{In: os.Stdin, Out: unbroken(os.Stdout, 1), Err: unbroken(os.Stderr, 2)}
+	streams := cli.Streams{In: os.Stdin, Out: duplicateStream(os.Stdout, 1), Err: duplicateStream(os.Stderr, 2)}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, programs(), local.Version()))
 }
 
-// unbroken returns a standard stream under another number. A closed reader
+// duplicateStream returns a standard stream under another number. A closed reader
 // must not kill a run half-way, and Go ends a program whose write to descriptor
 // 1 or 2 meets a broken pipe. A write to any other fails with EPIPE, which the
 // command line takes as the end of the output.
-func unbroken(f *os.File, fd uintptr) *os.File {
+func duplicateStream(f *os.File, fd uintptr) *os.File {
 	other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return f // it is closed: writes return an error

@@ -32,7 +32,7 @@ func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRes
 
 // application is the state of one apply while it is carried out.
 type application struct {
-	*session
+	*held
 	req     api.ApplyRequest
 	to      string // the directory to write to
 	source  bool   // to is the cell's source directory
@@ -66,8 +66,8 @@ func newMadeState(c store.Checkpoint) *madeState {
 	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
 }
 
-func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
-	a := &application{session: s, req: req}
+func (s *held) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
+	a := &application{held: s, req: req}
 	if err := a.prepare(); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRe
 	if err := a.plan(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.hazards(ctx); err != nil {
+	if err := a.holdBackHazards(ctx); err != nil {
 		return nil, err
 	}
 	if req.DryRun || len(a.merge.ops) == 0 {
@@ -116,7 +116,7 @@ func (a *application) prepare() error {
 		return err
 	}
 	if guest := a.e.Caller.Guest; guest != nil {
-		if err := a.gate.Bound(guest.AllowControl); err != nil {
+		if err := a.gate.Restrict(guest.AllowControl); err != nil {
 			return err
 		}
 	}

@@ -86,13 +86,13 @@ func (s *stateTree) Children(name string) ([]secretfiles.Child, error) {
 func gitDirs(views ...*outgoing.View) *secretfiles.GitDirs {
 	all := views[0]
 	for _, v := range views[1:] {
-		all = outgoing.Over(all, v)
+		all = outgoing.Overlay(all, v)
 	}
 	return secretfiles.FindGitDirs(all.Names)
 }
 
 // gitDirsOf returns the directories of repositories that are in one of two states.
-func (s *session) gitDirsOf(one, other store.Checkpoint) (*secretfiles.GitDirs, error) {
+func (s *held) gitDirsOf(one, other store.Checkpoint) (*secretfiles.GitDirs, error) {
 	a, b, err := s.e.Trees(one, other, workspace.AreaWorkspace)
 	return gitDirs(s.e.WorkspaceView(s.cell, one, a), s.e.WorkspaceView(s.cell, other, b)), err
 }
@@ -118,8 +118,8 @@ func indexes(repos *secretfiles.GitDirs, sides map[apply.Side]gitread.Files) fun
 // longer be read.
 type claim struct{ source, what string }
 
-// tracked returns what the repositories of two states track.
-func (s *session) tracked(ctx context.Context, from, to store.Checkpoint) (was, now secretfiles.Claims, err error) {
+// trackedPaths returns what the repositories of two states track.
+func (s *held) trackedPaths(ctx context.Context, from, to store.Checkpoint) (was, now secretfiles.Claims, err error) {
 	base, err := s.e.stateTree(s.cell, from)
 	if err != nil {
 		return was, now, err
@@ -128,8 +128,8 @@ func (s *session) tracked(ctx context.Context, from, to store.Checkpoint) (was, 
 	if err != nil {
 		return was, now, err
 	}
-	if was, err = secretfiles.Claimed(ctx, base, nil); err == nil {
-		now, err = secretfiles.Claimed(ctx, theirs, &was)
+	if was, err = secretfiles.ClaimedPaths(ctx, base, nil); err == nil {
+		now, err = secretfiles.ClaimedPaths(ctx, theirs, &was)
 	}
 	return was, now, err
 }
@@ -138,7 +138,7 @@ func (s *session) tracked(ctx context.Context, from, to store.Checkpoint) (was, 
 // rules leave them out, and that an earlier state did not track: the next import or
 // commit would include them. Repositories that can no longer be read are listed
 // too.
-func (s *session) newlyTracked(was, now secretfiles.Claims) []claim {
+func (s *held) newlyTracked(was, now secretfiles.Claims) []claim {
 	var found []claim
 	for p, source := range now.Paths {
 		rule, out := s.at.Rules.Match(p, false)
@@ -155,9 +155,9 @@ func (s *session) newlyTracked(was, now secretfiles.Claims) []claim {
 	return found
 }
 
-// untracked lists the masked control files that git tracked and tracks no more. A session
+// untrackedControls lists the masked control files that git tracked and tracks no more. A session
 // does not see them, so that `git commit -a` in it removes them from the commit.
-func (a *application) untracked(was, now secretfiles.Claims) (notes []api.PathNote) {
+func (a *application) untrackedControls(was, now secretfiles.Claims) (notes []api.PathNote) {
 	for _, p := range slices.Sorted(maps.Keys(was.Paths)) {
 		_, still := now.Paths[p]
 		if aside, _ := a.aside.has(p, false); aside && !still {
@@ -183,11 +183,11 @@ func (a *application) heldRepositories(ctx context.Context, allowed func(path st
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	was, now, err := a.tracked(ctx, a.base, a.theirs)
+	was, now, err := a.trackedPaths(ctx, a.base, a.theirs)
 	if err != nil {
 		return nil, err
 	}
-	a.result.Untracked = a.untracked(was, now)
+	a.result.Untracked = a.untrackedControls(was, now)
 	broken, err := a.brokenRefs()
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ import (
 // states finds the accepted state, the only one that an apply may write, and the
 // state to compare it with.
 func (a *application) states() error {
-	var waiting *undecided
+	var waiting *oldestUndecided
 	var hint string
 	err := a.e.Store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
@@ -59,13 +59,13 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
 		return a.e.FindCheckpoint(tx, a.cell, "base")
 	}
-	return a.shared(tx, a.theirs)
+	return a.baseState(tx, a.theirs)
 }
 
-// shared returns the state of the source that a state of the cell builds on: the
+// baseState returns the state of the source that a state of the cell builds on: the
 // last applied state, without the changes that a refresh took from the source after
 // this state was made. Those changes are the source's.
-func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+func (s *held) baseState(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
 	base, err := tx.Checkpoint(s.cell.Applied)
 	if err == nil && base.Kind == kindSource {
 		base, err = knownSource(tx, base, state)
@@ -97,13 +97,13 @@ func knownSource(tx *store.Tx, source, state store.Checkpoint) (store.Checkpoint
 // kindSource is the kind of a state of the source that a refresh sealed.
 const kindSource = "source"
 
-// undecided is the oldest state in a lineage that a cell has not accepted.
-type undecided struct {
+// oldestUndecided is the oldest state in a lineage that a cell has not accepted.
+type oldestUndecided struct {
 	state store.Checkpoint
 	run   *store.Run // the run that made the state; nil if it was captured from a live cell
 }
 
-func (u *undecided) describe(c store.Cell) string {
+func (u *oldestUndecided) describe(c store.Cell) string {
 	if u.run == nil && u.state.Kind == statements.UnclaimedState {
 		return fmt.Sprintf("the statement of checkpoint %s is lost, and with it whether it was accepted", u.state.ID)
 	}
@@ -115,20 +115,20 @@ func (u *undecided) describe(c store.Cell) string {
 
 // newestAccepted returns the newest state of a lineage up to which the cell has
 // accepted everything, and the first undecided state after it.
-func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
+func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *oldestUndecided, error) {
 	line, err := tx.Lineage(from.ID)
 	if err != nil || len(line) == 0 {
 		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s is not in the history", from.ID))
 	}
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
-		waiting, err := home.Unaccepted(tx, cell, c)
+		waiting, err := home.IsUnaccepted(tx, cell, c)
 		if err == nil && waiting && c.ID == newest.ID {
 			// The ancestors are lost, too: nothing of the lineage is accepted.
 			newest, err = tx.Checkpoint(cell.Applied)
 		}
 		if err != nil || waiting {
-			return newest, &undecided{state: c}, err
+			return newest, &oldestUndecided{state: c}, err
 		}
 		if c.RunID != "" {
 			r, err := tx.Run(c.RunID)
@@ -136,7 +136,7 @@ func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store
 				return newest, nil, err
 			}
 			if !home.AcceptedIn(cell, r, c) {
-				return newest, &undecided{c, &r}, nil
+				return newest, &oldestUndecided{c, &r}, nil
 			}
 		}
 		newest = c
@@ -164,7 +164,7 @@ func (a *application) plan(ctx context.Context) error {
 	a.kept = keptNames(a.changes, a.pick)
 	ours := outgoing.ViewOf(a.target)
 	view := a.e.WorkspaceView(a.cell, a.theirs, theirs)
-	a.gate.Between(ours, outgoing.Over(view, ours))
+	a.gate.CompareRepositories(ours, outgoing.Overlay(view, ours))
 	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.cell, a.base, base))
 	if a.behind, err = a.leftBehind(); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if news := unforeseen(a.req.Conflicts, a.merge.chosen); len(news) > 0 {
+	if news := unforeseenConflicts(a.req.Conflicts, a.merge.chosen); len(news) > 0 {
 		return conflictError(a.to, news)
 	}
 	if err := a.convertEntries(); err != nil {
@@ -339,9 +339,9 @@ func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string
 	return home.RefuseObstacles(e, list)
 }
 
-// unforeseen returns the conflicts that were decided although the caller does not know
+// unforeseenConflicts returns the conflicts that were decided although the caller does not know
 // of them. If known is nil, the caller knows of all.
-func unforeseen(known []string, chosen []apply.Choice) (list []apply.Conflict) {
+func unforeseenConflicts(known []string, chosen []apply.Choice) (list []apply.Conflict) {
 	if known == nil {
 		return nil
 	}

@@ -97,9 +97,9 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 	return e, err
 }
 
-// hazards holds back changes that could make the host run programs later, or that
+// holdBackHazards holds back changes that could make the host run programs later, or that
 // grant rights.
-func (a *application) hazards(ctx context.Context) error {
+func (a *application) holdBackHazards(ctx context.Context) error {
 	var held []api.Obstacle
 	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *application) hazards(ctx context.Context) error {
 	for i, op := range a.merge.ops {
 		changed[i] = op.Path
 	}
-	links, err := home.Linked(base, a.cell.MountAt, changed)
+	links, err := home.NewLinkFinder(base, a.cell.MountAt, changed)
 	if err != nil {
 		return err
 	}

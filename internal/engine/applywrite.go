@@ -27,7 +27,7 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	if !a.source || !a.selective() {
 		return a.theirs, nil
 	}
-	edits, err := a.selected(ctx, a.base, a.theirs, a.selects, apply.Ours)
+	edits, err := a.selectedPart(ctx, a.base, a.theirs, a.selects, apply.Ours)
 	if err != nil {
 		return a.theirs, err
 	}
@@ -37,7 +37,7 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 // derive seals a state made from another by edits. If the edits change nothing it
 // returns the other state. The caller records the new state together with the
 // statement about it.
-func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
+func (s *held) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
 	sealed, err := s.e.Workspace.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
 	if err != nil || sealed.Unchanged {
 		return from, err
@@ -47,7 +47,7 @@ func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string
 
 // recordSource records the state of the source, which was made from base, and moves the
 // cell to the state that has it.
-func (s *session) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
+func (s *held) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
 	s.cell.Applied = applied.ID
 	return s.moveHead(ctx, next, func(tx *store.Tx) error {
 		for _, c := range []store.Checkpoint{applied, next} {
@@ -69,7 +69,7 @@ func (s *session) recordSource(ctx context.Context, base, applied, next store.Ch
 }
 
 // execute writes files under an intent and then records what was done.
-func (s *session) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
+func (s *held) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
 	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
 	if err != nil {
 		return apply.Report{}, err
@@ -83,7 +83,7 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 	failpoint.Hit("apply.executed")
 	if errors.Is(err, apply.ErrUnfinished) {
 		// The intent stays: the next command takes it back, or finishes it.
-		return report, unfinished(in.Target, report.Committed, err)
+		return report, unfinishedError(in.Target, report.Committed, err)
 	}
 	if err != nil {
 		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
@@ -94,7 +94,7 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 	return report, s.commitApply(id, in)
 }
 
-func unfinished(target string, committed bool, err error) error {
+func unfinishedError(target string, committed bool, err error) error {
 	e := &api.Error{Kind: api.Failed, Code: api.CodeUnfinished, Err: err}
 	if committed {
 		e.Message = fmt.Sprintf("write to %s; the files are written, but the cleanup failed: %v", quote.Path(target), err)
@@ -106,12 +106,12 @@ func unfinished(target string, committed bool, err error) error {
 	return e
 }
 
-func (s *session) dropIntent(id string) error {
+func (s *held) dropIntent(id string) error {
 	return s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
 }
 
 // commitApply records an apply whose files are written.
-func (s *session) commitApply(id string, in applyIntent) error {
+func (s *held) commitApply(id string, in applyIntent) error {
 	op := receipt.OpApply
 	return s.e.Store.Update(func(tx *store.Tx) error {
 		rec := in.Record
@@ -147,7 +147,7 @@ func (s *session) commitApply(id string, in applyIntent) error {
 	})
 }
 
-func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
+func (s *held) applyJournal(id string, create bool) (*fsx.Dir, error) {
 	if create {
 		if err := s.e.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
@@ -158,7 +158,7 @@ func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
 
 // settleApply ends an apply that its process did not finish: it takes the apply
 // back, or records it.
-func (s *session) settleApply(ctx context.Context, in store.Intent) error {
+func (s *held) settleApply(ctx context.Context, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err

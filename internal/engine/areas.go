@@ -67,7 +67,7 @@ func systemDirs() []string {
 const varDir = "/var"
 
 // root adds the requested root file system to a specification.
-func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Area, error) {
+func (e *Engine) root(a *resolvedRequest, c store.Cell, req runRequest) ([]workspace.Area, error) {
 	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
 	if req.AsRoot && req.Root != rootHostOverlay {
@@ -102,7 +102,7 @@ func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Ar
 	return areas, nil
 }
 
-func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, error) {
+func (e *Engine) writablePaths(a *resolvedRequest, backend string) ([]workspace.Area, error) {
 	p := a.policy
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {
@@ -191,8 +191,8 @@ func areaOf(areas []string, p string) (area, rel string, err error) {
 	return best, strings.TrimPrefix(strings.TrimPrefix(p, areaTarget(best)), "/"), nil
 }
 
-// without returns a set of mounts without the one at target.
-func without(set mount.Set, target string) mount.Set {
+// withoutMount returns a set of mounts without the one at target.
+func withoutMount(set mount.Set, target string) mount.Set {
 	set.Binds = slices.DeleteFunc(set.Binds, func(b mount.Bind) bool { return b.Target == target })
 	set.Overlays = slices.DeleteFunc(set.Overlays, func(o mount.Overlay) bool { return o.Target == target })
 	set.Pins = slices.DeleteFunc(set.Pins, func(p string) bool { return fsx.Within(p, target) })

@@ -20,7 +20,7 @@ import (
 
 // checkpoint is the first step of a run. It resolves the request, seals changes made
 // outside of runs, records the run, and opens a writable generation.
-func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) {
+func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 	wanted, err := s.e.spec(s.cell, req)
 	if err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
-	r := &run{session: s, runPlan: runPlan{
-		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
+	r := &run{held: s, runPlan: runPlan{
+		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.usedGrants(),
 		limitOutput: outputLimit(wanted.policy.Limits.Output, req.OutputLimit),
 	}}
 	r.degraded = slices.Concat(wanted.notes, req.degraded)
@@ -67,7 +67,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: home.Recordable(req.command()), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, PolicyBytes: added, Ceiling: wanted.ceiling,
-		Given: s.e.given(req, wanted.grants.recorded()), Starter: s.e.Caller.ID,
+		Given: s.e.givenGrants(req, wanted.grants.usedGrants()), Starter: s.e.Caller.ID,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.Caller.Actor(), StartedAt: s.e.Now().UTC(), Runtime: wanted.runtime,
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli, Resumed: req.resumed,
@@ -95,7 +95,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}
 	// If this process dies, the one that finishes the run has only this record.
 	captured, _ := needsGate(r.policy, network)
-	if r.rec.Asked, err = r.requested(captured, req.Network.Resolve); err != nil {
+	if r.rec.Asked, err = r.receiptRequest(captured, req.Network.Resolve); err != nil {
 		return nil, err
 	}
 	if req.CheckpointName != "" {
@@ -124,7 +124,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 		return areaError(home.StateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.mounts(r.work)
-	r.masked()
+	r.noteMasked()
 	r.control.add(&r.spec.Mounts)
 	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
 	r.spec.Started = r.recordStart
@@ -150,7 +150,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 
 // knownTo returns what the earlier runs of a session told its programs of credentials.
 // A rewind keeps the agent's conversation, which may have it.
-func (s *session) knownTo(req runRequest) (known string, err error) {
+func (s *held) knownTo(req runRequest) (known string, err error) {
 	if req.session == nil {
 		return "", nil
 	}
@@ -180,7 +180,7 @@ func (r *run) mounts(w *workspace.Work) mount.Set {
 	if r.policy.Filesystem.IncludeWorkdir {
 		return w.Mounts()
 	}
-	return without(w.Mounts(), r.cell.MountAt)
+	return withoutMount(w.Mounts(), r.cell.MountAt)
 }
 
 // discard undoes a run whose first process was never started.

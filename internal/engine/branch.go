@@ -36,7 +36,7 @@ func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, expect 
 	// The secrets have been read; the supervisor cannot read their sources.
 	req.Credentials, req.CredentialsFile = nil, ""
 	return client.Branch(ctx, supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), Caller: e.Caller.ID, Bounded: e.bounded(), RequestID: e.Caller.Request, Expect: expect, Race: race, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), Caller: e.Caller.ID, Bounded: e.isBounded(), RequestID: e.Caller.Request, Expect: expect, Race: race, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	})
 }
 

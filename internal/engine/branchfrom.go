@@ -153,7 +153,7 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest, expect *
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
 	order := e.startOrder(next)
 	order.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), Caller: e.Caller.ID, Bounded: e.bounded(), RequestID: e.Caller.Request, Expect: expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.Caller.Actor(), Caller: e.Caller.ID, Bounded: e.isBounded(), RequestID: e.Caller.Request, Expect: expect, Ceiling: e.Caller.Ceiling, Secrets: raw,
 	}
 	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (b *branching) take(m savedMoment, q api.BranchRequest) error {
 		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil }, perProcessor: restoresPerProcessor,
 		copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
 			c, err := l.restore(ctx, m.image, spec)
-			return c, unusable("the memory of checkpoint "+m.at.ID, "`forkcell fork "+q.Cell+" --checkpoint "+m.at.ID+" --name NAME` makes a cell with its files alone", err)
+			return c, explainUnusable("the memory of checkpoint "+m.at.ID, "`forkcell fork "+q.Cell+" --checkpoint "+m.at.ID+" --name NAME` makes a cell with its files alone", err)
 		},
 	}
 	return nil

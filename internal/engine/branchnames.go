@@ -11,7 +11,7 @@ import (
 // the right to decide, and with a name that the caller could not see; and of a cell that
 // does not have the revision that the caller expects.
 func (e *Engine) mayBranch(c store.Cell, req api.BranchRequest) error {
-	if err := e.unchanged(c); err != nil {
+	if err := e.checkRevision(c); err != nil {
 		return err
 	}
 	if err := e.mayMakeLike(c); err != nil {
@@ -36,7 +36,7 @@ func (e *Engine) branchNames(cell string, q api.BranchRequest) ([]string, error)
 		if err != nil {
 			return nil, err
 		}
-		if taken, err := e.Taken(names); err != nil || taken == "" {
+		if taken, err := e.FirstTaken(names); err != nil || taken == "" {
 			return names, err
 		}
 	}

@@ -161,7 +161,7 @@ func (r *run) addCache(ctx context.Context, req runRequest) error {
 		return err
 	})
 	if err == nil && !had && area.Base.Layer != "" {
-		area.Without, err = r.e.unlisted(ctx, r.head, area.Base.Layer)
+		area.Without, err = r.e.unlistedModules(ctx, r.head, area.Base.Layer)
 	}
 	r.areas = append(r.areas, area)
 	return err
@@ -201,7 +201,7 @@ func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
 		return err
 	}
 	for _, r := range runs {
-		bases, err := e.Workspace.Begun(r.ID)
+		bases, err := e.Workspace.BaseStates(r.ID)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/forkcell/forkcell/internal/front/local"
 )
 
-func cached(r *api.RunRequest) { r.Cache = api.CacheStandard }
+func cachedFile(r *api.RunRequest) { r.Cache = api.CacheStandard }
 
 // archiveOf returns an archive of a version of the module x that has a word in it.
 func archiveOf(version, word string) []byte {
@@ -527,7 +527,7 @@ func TestReceiptTellsOfTheCache(t *testing.T) {
 	if use := w.receiptCache(res.ReceiptID); use != nil {
 		t.Errorf("the receipt of a run without says %+v", use)
 	}
-	res, _ = w.sh("plain", "true", cached)
+	res, _ = w.sh("plain", "true", cachedFile)
 	if use := w.receiptCache(res.ReceiptID); use == nil || use.From != "cache:home" {
 		t.Errorf("the receipt of one run with it says %+v", use)
 	}

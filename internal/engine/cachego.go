@@ -34,11 +34,11 @@ const (
 	goToolchain = "golang.org/toolchain"
 )
 
-// unlisted returns the paths in the layer of a shared state that a cell must not see: the modules of
+// unlistedModules returns the paths in the layer of a shared state that a cell must not see: the modules of
 // Go whose hashes, computed from the bytes, no go.sum of the cell's state has. The go
 // command would use them unchecked, because only a hash that it finds there, or in the
 // checksum database while it downloads, is compared.
-func (e *Engine) unlisted(ctx context.Context, head store.Checkpoint, shared string) ([]string, error) {
+func (e *Engine) unlistedModules(ctx context.Context, head store.Checkpoint, shared string) ([]string, error) {
 	manifest, err := e.Workspace.Manifest(shared)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (m *moduleCache) hide(top tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.directory(goModules, top, m.unpacked)
+	_, err = m.directory(goModules, top, m.decideUnpacked)
 	return err
 }
 
@@ -164,8 +164,8 @@ func (m *moduleCache) download(p string, e tree.Entry) (bool, error) {
 	return v.hide(p, e)
 }
 
-// unpacked decides about an entry among the unpacked modules.
-func (m *moduleCache) unpacked(p string, e tree.Entry) (bool, error) {
+// decideUnpacked decides about an entry among the unpacked modules.
+func (m *moduleCache) decideUnpacked(p string, e tree.Entry) (bool, error) {
 	module := strings.TrimPrefix(p, goModules+"/")
 	switch {
 	case e.Kind != tree.KindDir, module == "cache", strings.HasPrefix(module, goToolchain+"@"):
@@ -173,7 +173,7 @@ func (m *moduleCache) unpacked(p string, e tree.Entry) (bool, error) {
 	case strings.Contains(e.Name, "@"):
 		return m.shown[module], nil
 	}
-	return m.directory(p, e, m.unpacked)
+	return m.directory(p, e, m.decideUnpacked)
 }
 
 // versions are the files about the versions of one module.
@@ -189,7 +189,7 @@ func (v *versions) hide(p string, e tree.Entry) (bool, error) {
 	if err != nil || len(v.archives)+len(v.mods) == 0 {
 		return false, err
 	}
-	return v.m.directory(p, e, func(_ string, e tree.Entry) (bool, error) { return v.stays(e), nil })
+	return v.m.directory(p, e, func(_ string, e tree.Entry) (bool, error) { return v.isVisible(e), nil })
 }
 
 // read hashes a file that go.sum may list.
@@ -234,8 +234,8 @@ func (v *versions) read(p string, e tree.Entry) error {
 	return err
 }
 
-// stays reports whether the cell sees a file.
-func (v *versions) stays(e tree.Entry) bool {
+// isVisible reports whether the cell sees a file.
+func (v *versions) isVisible(e tree.Entry) bool {
 	name, kind := cutKind(e.Name)
 	switch kind {
 	case ".zip", ".ziphash":

@@ -12,7 +12,7 @@ import (
 // stateToAccept finds the captured state that accept means when no run is named:
 // the newest state that is not accepted, if no undecided run changed anything after
 // it.
-func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
+func (s *held) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 
 // isAcceptedState reports whether the present state is a captured one, or was made from
 // one, that is accepted already, and no run waits for a decision.
-func (s *session) isAcceptedState(tx *store.Tx) (bool, error) {
+func (s *held) isAcceptedState(tx *store.Tx) (bool, error) {
 	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
@@ -51,7 +51,7 @@ func (s *session) isAcceptedState(tx *store.Tx) (bool, error) {
 	}
 	for _, state := range line {
 		if home.IsCaptured(state) {
-			waiting, err := home.Unaccepted(tx, s.cell, state)
+			waiting, err := home.IsUnaccepted(tx, s.cell, state)
 			return !waiting, err
 		}
 		if state.RunID != "" {
@@ -63,7 +63,7 @@ func (s *session) isAcceptedState(tx *store.Tx) (bool, error) {
 
 // stateBeforeCaptured returns the state before the oldest captured one that is not
 // accepted, or none if an undecided run is to be rejected first.
-func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
+func (s *held) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
 	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
 		return before, err
 	}
@@ -75,7 +75,7 @@ func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, er
 }
 
 // acceptState accepts a captured state and its undecided ancestors.
-func (s *session) acceptState(ctx context.Context, state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *held) acceptState(ctx context.Context, state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if req.Selects() {
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
@@ -91,7 +91,7 @@ func (s *session) acceptState(ctx context.Context, state store.Checkpoint, req a
 		return nil, err
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
-	if res.Elsewhere, err = s.e.Elsewhere(ctx, p.before, state); err != nil {
+	if res.Elsewhere, err = s.e.CountOutside(ctx, p.before, state); err != nil {
 		return nil, err
 	}
 	err = s.e.Store.Update(func(tx *store.Tx) error {

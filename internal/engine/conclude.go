@@ -18,7 +18,7 @@ import (
 func (r *run) decide(ctx context.Context, p proof) error {
 	begin := time.Now()
 	defer func() { r.timings.DecideUS += since(begin) }()
-	r.rec.Decision = r.automatic()
+	r.rec.Decision = r.automaticDecision()
 	if err := r.waitForEarlier(); err != nil {
 		return err
 	}
@@ -60,9 +60,9 @@ func (r *run) move(ctx context.Context, head store.Checkpoint, p proof) error {
 	return err
 }
 
-// automatic returns the decision that the flags of the run make; without such a
+// automaticDecision returns the decision that the flags of the run make; without such a
 // flag it is pending.
-func (r *run) automatic() string {
+func (r *run) automaticDecision() string {
 	failing := r.rec.Failed()
 	switch {
 	case r.givenUp:

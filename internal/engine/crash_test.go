@@ -183,7 +183,7 @@ func scenarios() []scenario {
 			// The shared caches have all of it or nothing, and it can be done again.
 			name: "promote", on: []string{"overlay"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			points: []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed", "promote.sealed", "log.written", "log.written@2", "log.written@4"},
-			before: func(w *world) { w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess) },
+			before: func(w *world) { w.sh("demo", "echo first > hello.txt\n"+fill("first"), cachedFile, acceptOnSuccess) },
 			do: func(ctx context.Context, e *engine.Engine, _ string) error {
 				_, err := e.Promote(ctx, api.PromoteRequest{Cell: "demo"})
 				return err
@@ -204,13 +204,13 @@ func scenarios() []scenario {
 			name: "cached", on: []string{"overlay"}, inCell: []string{"first\n", "second\n"}, inHost: []string{"hello\n"},
 			points: []string{"run.executed", "seal.hashed", "seal.renamed", "run.sealed"},
 			before: func(w *world) {
-				w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess)
+				w.sh("demo", "echo first > hello.txt\n"+fill("first"), cachedFile, acceptOnSuccess)
 				w.promote("demo")
 				_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: "base"})
 				w.ok(err)
 				w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
 			},
-			do: run("echo second > hello.txt; echo second > /cache/go/build/second", cached),
+			do: run("echo second > hello.txt; echo second > /cache/go/build/second", cachedFile),
 			after: func(w *world) {
 				list, err := w.e.ReceiptList(w.ctx, "demo")
 				w.ok(err)

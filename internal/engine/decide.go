@@ -51,7 +51,7 @@ func AfterAccept(err error, cell string) error {
 	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }
 
-func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *held) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if req.Run != "" {
 		return s.acceptRun(ctx, req)
 	}
@@ -80,7 +80,7 @@ func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.Accep
 
 // newestOf returns the newest of the named runs and captured states that wait for a
 // decision: a captured state, or the id of a run.
-func (s *session) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, error) {
+func (s *held) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, error) {
 	_, work, err := home.UndecidedWork(tx, s.cell, s.head.ID)
 	if err != nil {
 		return nil, "", err
@@ -98,7 +98,7 @@ func (s *session) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, strin
 	return nil, ids[len(ids)-1], nil
 }
 
-func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *held) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	r, err := s.acceptable(req)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	if err != nil {
 		return nil, err
 	}
-	if res.Skipped, err = s.skipped(r); err != nil {
+	if res.Skipped, err = s.skippedRuns(r); err != nil {
 		return nil, err
 	}
 	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: slices.Clone(req.Except)}
@@ -133,8 +133,8 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	return res, nil
 }
 
-// skipped lists the undecided runs after a run that failed and changed nothing.
-func (s *session) skipped(chosen store.Run) (ids []string, err error) {
+// skippedRuns lists the undecided runs after a run that failed and changed nothing.
+func (s *held) skippedRuns(chosen store.Run) (ids []string, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
 		runs, err := home.UndecidedRuns(tx, s.cell, s.head.ID)
 		for _, r := range slices.Backward(runs) {
@@ -148,12 +148,12 @@ func (s *session) skipped(chosen store.Run) (ids []string, err error) {
 }
 
 // acceptWhole accepts a run, and the undecided work before it.
-func (s *session) acceptWhole(ctx context.Context, r store.Run, p *proposal, d decision, res *api.AcceptResult) error {
+func (s *held) acceptWhole(ctx context.Context, r store.Run, p *proposal, d decision, res *api.AcceptResult) error {
 	tip, err := s.state(r.After)
 	if err != nil {
 		return err
 	}
-	if res.Elsewhere, err = s.e.Elsewhere(ctx, p.before, tip); err != nil {
+	if res.Elsewhere, err = s.e.CountOutside(ctx, p.before, tip); err != nil {
 		return err
 	}
 	err = s.moveHead(ctx, s.head, func(tx *store.Tx) (err error) {
@@ -170,12 +170,12 @@ func (s *session) acceptWhole(ctx context.Context, r store.Run, p *proposal, d d
 
 // acceptPart accepts the selected part of a run and of the undecided work before it. Each
 // piece of work gets a state of its own, so that the history says where changes are from.
-func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
+func (s *held) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
 	made, err := s.part(ctx, p, req)
 	if err != nil {
 		return err
 	}
-	if res.ElsewhereLeft, err = s.e.Elsewhere(ctx, made.head, s.head); err != nil {
+	if res.ElsewhereLeft, err = s.e.CountOutside(ctx, made.head, s.head); err != nil {
 		return err
 	}
 	if req.Selects() {
@@ -214,7 +214,7 @@ func (s *session) acceptPart(ctx context.Context, r store.Run, p *proposal, req 
 }
 
 // recordRefreshed records the state with what refreshes brought in.
-func (s *session) recordRefreshed(tx *store.Tx, c *composed) error {
+func (s *held) recordRefreshed(tx *store.Tx, c *composition) error {
 	if c.refreshed == nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s *session) recordRefreshed(tx *store.Tx, c *composed) error {
 }
 
 // decidePart records a state with the accepted part of a run, and the decision about it.
-func (s *session) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision, res *api.AcceptResult) error {
+func (s *held) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision, res *api.AcceptResult) error {
 	if m.added {
 		if err := tx.PutCheckpoint(m.state); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *session) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decis
 
 // acceptable finds the run to accept, or returns the reason why it cannot be
 // accepted.
-func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
+func (s *held) acceptable(req api.AcceptRequest) (store.Run, error) {
 	var r store.Run
 	var after store.Checkpoint
 	var part bool

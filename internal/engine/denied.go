@@ -27,5 +27,5 @@ func (r *run) unansweredNetwork() *api.UnansweredNetwork {
 	if r.rec.Outcome == succeeded || r.spec.Network == nil || r.events.ByAction[string(event.ActionAllowed)] == 0 {
 		return nil
 	}
-	return suggest.Unanswered(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionAllowed}))
+	return suggest.CountUnanswered(r.e.JournalOf(r.rec.ID, event.Filter{Action: event.ActionAllowed}))
 }

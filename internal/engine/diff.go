@@ -28,7 +28,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		Runs: d.runs, Earlier: d.earlier, Unapplied: d.unapplied,
 	}}
 	if !req.All {
-		if res.Elsewhere, err = e.Elsewhere(ctx, d.from, d.to); err != nil {
+		if res.Elsewhere, err = e.CountOutside(ctx, d.from, d.to); err != nil {
 			return nil, e.ReadError(err, d.from, d.to)
 		}
 	}

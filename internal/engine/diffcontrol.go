@@ -33,7 +33,7 @@ func (d *comparison) controlFiles(owners []store.Cell, changes []tree.Change) (f
 	for i, e := range entries {
 		changed[i] = e.Path
 	}
-	links, err := home.Linked(from, d.cell.MountAt, changed)
+	links, err := home.NewLinkFinder(from, d.cell.MountAt, changed)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (d *comparison) gate(source *fsx.Dir, before, after *outgoing.View) (*outgo
 		gate, err := home.Gate(d.cell.Source, nil)
 		if err == nil {
 			ours := outgoing.ViewOf(source)
-			gate.Between(ours, outgoing.Over(after, ours))
+			gate.CompareRepositories(ours, outgoing.Overlay(after, ours))
 		}
 		return gate, err
 	}
@@ -97,7 +97,7 @@ func (d *comparison) gate(source *fsx.Dir, before, after *outgoing.View) (*outgo
 		err = gate.Obey(before, d.cell.MountAt)
 	}
 	if err == nil {
-		gate.Between(before, outgoing.Over(after, before))
+		gate.CompareRepositories(before, outgoing.Overlay(after, before))
 	}
 	return gate, err
 }
@@ -109,7 +109,7 @@ func stateGate(c store.Cell, before, after *outgoing.View) (*outgoing.Gate, erro
 		err = gate.Obey(before, c.Live)
 	}
 	if err == nil {
-		gate.Between(before, outgoing.Over(after, before))
+		gate.CompareRepositories(before, outgoing.Overlay(after, before))
 	}
 	return gate, err
 }

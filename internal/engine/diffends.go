@@ -74,7 +74,7 @@ func (d *comparison) resolve(ctx context.Context) error {
 	case len(refs) == 0:
 		err = d.latest(ctx)
 	default:
-		err = d.named(ctx, refs)
+		err = d.compareNamed(ctx, refs)
 	}
 	if err == nil {
 		err = home.CheckUsable(d.from)
@@ -117,12 +117,12 @@ func (d *comparison) run(ref string) error {
 // latest compares the start of a live cell with its present files. If the cell is not
 // live, it shows its undecided work, or, if there is none, its last run.
 func (d *comparison) latest(ctx context.Context) error {
-	now, err := d.present(ctx, d.cell)
+	now, err := d.presentState(ctx, d.cell)
 	if err != nil {
 		return err
 	}
 	if !now.live {
-		if found, err := d.undecided(ctx); found || err != nil {
+		if found, err := d.compareUndecided(ctx); found || err != nil {
 			return err
 		}
 		return d.run("")
@@ -134,7 +134,7 @@ func (d *comparison) latest(ctx context.Context) error {
 	}
 	if now.state.ID != now.head.ID {
 		d.from, d.to = now.head, now.state
-		d.missed(d.cell, now)
+		d.noteMissed(d.cell, now)
 		return nil
 	}
 	last, err := d.lastEnded()
@@ -172,16 +172,16 @@ func (d *comparison) sinceApply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := d.present(ctx, d.cell)
+	now, err := d.presentState(ctx, d.cell)
 	d.to = now.state
-	d.missed(d.cell, now)
+	d.noteMissed(d.cell, now)
 	return err
 }
 
-// named compares two named states, or one named state with the present state of the
+// compareNamed compares two named states, or one named state with the present state of the
 // cell. A state of the cell itself is then the old side, a state of another cell
 // the new side.
-func (d *comparison) named(ctx context.Context, refs []string) error {
+func (d *comparison) compareNamed(ctx context.Context, refs []string) error {
 	var states []store.Checkpoint
 	foreign := false
 	for i, ref := range refs {
@@ -195,11 +195,11 @@ func (d *comparison) named(ctx context.Context, refs []string) error {
 		d.from, d.to = states[0], states[1]
 		return nil
 	}
-	now, err := d.present(ctx, d.cell)
+	now, err := d.presentState(ctx, d.cell)
 	if err != nil {
 		return err
 	}
-	d.missed(d.cell, now)
+	d.noteMissed(d.cell, now)
 	d.from, d.to = states[0], now.state
 	// A captured state of a live cell is newer than its start.
 	if foreign || now.missed != nil && d.from.Kind == home.KindLive && now.state.ID == now.head.ID {
@@ -257,8 +257,8 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 		})
 		return chk, foreign, err
 	}
-	now, err := d.present(ctx, other)
-	d.missed(other, now)
+	now, err := d.presentState(ctx, other)
+	d.noteMissed(other, now)
 	return now.state, foreign, err
 }
 
@@ -270,8 +270,8 @@ type presentState struct {
 	missed error // why a live cell could not be captured
 }
 
-// present captures a live cell, and returns the head of any other.
-func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, error) {
+// presentState captures a live cell, and returns the head of any other.
+func (d *comparison) presentState(ctx context.Context, c store.Cell) (presentState, error) {
 	var now presentState
 	read := func(into *store.Checkpoint, id string) error {
 		return d.e.View(func(tx *store.Tx) (err error) {
@@ -331,8 +331,8 @@ func lastCaptured(tx *store.Tx, c store.Cell, start store.Checkpoint) (store.Che
 	return start, err
 }
 
-// missed says which state is shown of a live cell that could not be captured.
-func (d *comparison) missed(c store.Cell, now presentState) {
+// noteMissed says which state is shown of a live cell that could not be captured.
+func (d *comparison) noteMissed(c store.Cell, now presentState) {
 	switch {
 	case now.missed == nil:
 	case now.state.ID == now.head.ID:

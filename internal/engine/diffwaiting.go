@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/store"
 )
 
-// undecided compares the state before all undecided work with the state after it: what an
+// compareUndecided compares the state before all undecided work with the state after it: what an
 // acceptance takes. It reports whether there is such work.
-func (d *comparison) undecided(ctx context.Context) (found bool, err error) {
+func (d *comparison) compareUndecided(ctx context.Context) (found bool, err error) {
 	var line []store.Checkpoint
 	var list []home.Work
 	err = d.e.View(func(tx *store.Tx) error {
@@ -62,7 +62,7 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 		return nil
 	}
 	d.only = map[string]bool{}
-	s := &session{e: d.e, cell: d.cell}
+	s := &held{e: d.e, cell: d.cell}
 	for i, state := range between {
 		if !made[state.ID] {
 			continue
@@ -86,24 +86,24 @@ func (d *comparison) findWork(tx *store.Tx) (before store.Checkpoint, work []hom
 // undecided work began: what came from the source is no part of the work. The state
 // before must be applied.
 func (d *comparison) sourceSince(tx *store.Tx, before store.Checkpoint) error {
-	old, err := d.applied(tx, before)
+	old, err := d.appliedState(tx, before)
 	if err != nil || old.ID == "" || old.Root() != before.Root() {
 		return err
 	}
-	now, err := d.applied(tx, d.to)
+	now, err := d.appliedState(tx, d.to)
 	if err == nil && now.ID != "" && !now.Freed {
 		d.from = now
 	}
 	return err
 }
 
-// applied returns the state of the source that a state builds on, as apply compares them,
+// appliedState returns the state of the source that a state builds on, as apply compares them,
 // or none if nothing can be applied.
-func (d *comparison) applied(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+func (d *comparison) appliedState(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
 	if d.cell.Live != "" || d.cell.Source == "" {
 		return store.Checkpoint{}, nil
 	}
-	c, err := (&session{e: d.e, cell: d.cell}).shared(tx, state)
+	c, err := (&held{e: d.e, cell: d.cell}).baseState(tx, state)
 	if api.CodeOf(err) == api.CodeStateLost {
 		return store.Checkpoint{}, nil
 	}
@@ -131,7 +131,7 @@ func (d *comparison) waiting(ctx context.Context) error {
 			return err
 		}
 		if !d.waits {
-			if err := d.shown(tx, work); err != nil || !d.waits {
+			if err := d.shownWork(tx, work); err != nil || !d.waits {
 				return err
 			}
 		}
@@ -139,7 +139,7 @@ func (d *comparison) waiting(ctx context.Context) error {
 			return nil
 		}
 		d.begin = before
-		d.source, err = d.applied(tx, before)
+		d.source, err = d.appliedState(tx, before)
 		return err
 	})
 	if err != nil || d.source.ID == "" || d.source.Root() == d.begin.Root() || d.source.Freed || d.begin.Freed {
@@ -149,9 +149,9 @@ func (d *comparison) waiting(ctx context.Context) error {
 	return err
 }
 
-// shown finds the part of the undecided work that a comparison shows. The end of the
+// shownWork finds the part of the undecided work that a comparison shows. The end of the
 // comparison is the present state, or one that the work made.
-func (d *comparison) shown(tx *store.Tx, work []home.Work) error {
+func (d *comparison) shownWork(tx *store.Tx, work []home.Work) error {
 	made := func(w home.Work) bool {
 		return slices.ContainsFunc(w.States, func(c store.Checkpoint) bool { return c.ID == d.to.ID })
 	}

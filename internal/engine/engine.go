@@ -62,14 +62,14 @@ type Engine struct {
 	late     func() (*workspace.Store, error)
 	hide     func() error
 	lines    LineCounter
-	shared   *shared
+	shared   *sharedState
 }
 
-// shared is the state that all engines of one home share.
-type shared struct {
-	history   history.Kept
+// sharedState is the state that all engines of one home share.
+type sharedState struct {
+	history   history.State
 	outputs   runningOutputs
-	inventory inventory.Kept
+	inventory inventory.State
 	masks     maskMemo
 	counts    countMemo
 	requests  requestClock
@@ -91,7 +91,7 @@ func New(c Config) *Engine {
 	}
 	e := &Engine{
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
-		lines: c.Lines, shared: &shared{steady: bootTime},
+		lines: c.Lines, shared: &sharedState{steady: bootTime},
 	}
 	e.compose()
 	return e

@@ -30,7 +30,7 @@ func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cach
 	if email := e.Caller.GitUser().Email; email != "" {
 		env = append(env, "EMAIL="+email)
 	}
-	given := e.Caller.Inherited(p)
+	given := e.Caller.InheritedVariables(p)
 	for _, v := range p.Environment.Set {
 		given = append(given, v.Name+"="+v.Value)
 	}

@@ -47,7 +47,7 @@ func richPast(t *testing.T) *past {
 	})
 	_, err = p.e.Accept(p.ctx, api.AcceptRequest{Cell: "side", Only: []string{"docs/one"}})
 	p.ok(err)
-	p.sh("side", "mkdir -p /cache/go/build; echo x > /cache/go/build/x", cached, acceptOnSuccess)
+	p.sh("side", "mkdir -p /cache/go/build; echo x > /cache/go/build/x", cachedFile, acceptOnSuccess)
 	_, err = p.e.Promote(p.ctx, api.PromoteRequest{Cell: "side"})
 	p.ok(err)
 	p.from("apart", "")

@@ -138,7 +138,7 @@ func runnerError(err error) error {
 	}
 	start, ok := errors.AsType[*driver.StartError](err)
 	if cannot, no := errors.AsType[*driver.UnenforceableError](err); no && (!ok || start.Cause != driver.CauseLandlock) {
-		return unenforced(cannot, err)
+		return unenforcedError(cannot, err)
 	}
 	if !ok {
 		return api.Failf(api.CodeRun, err, "run the command")
@@ -164,8 +164,8 @@ func runnerError(err error) error {
 // degradedHint is the hint of a control that a run can go without.
 const degradedHint = "--allow-degraded runs it all the same, and says so in the receipt"
 
-// unenforced returns the error for a control that does not work here.
-func unenforced(e *driver.UnenforceableError, err error) error {
+// unenforcedError returns the error for a control that does not work here.
+func unenforcedError(e *driver.UnenforceableError, err error) error {
 	var hints []string
 	if e.Remedy != "" {
 		hints = append(hints, e.Remedy)
@@ -176,8 +176,8 @@ func unenforced(e *driver.UnenforceableError, err error) error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: e.Error(), Hint: strings.Join(hints, "; "), Err: err}
 }
 
-// unusable explains why memory that is whole cannot be used.
-func unusable(what, hint string, err error) error {
+// explainUnusable explains why memory that is whole cannot be used.
+func explainUnusable(what, hint string, err error) error {
 	saved, ok := errors.AsType[*driver.SavedError](err)
 	if !ok {
 		return err
@@ -290,7 +290,7 @@ func (r *run) overDisk(ctx context.Context, before int64, since time.Time) (why 
 		case <-ticks.C:
 		}
 		begin := time.Now()
-		free, _ := r.e.Store.Free() // what is not known counts as used
+		free, _ := r.e.Store.FreeSpace() // what is not known counts as used
 		if !last.isOver(begin, free, times) {
 			continue
 		}
@@ -366,7 +366,7 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	if started == nil {
 		return named, nil
 	}
-	held, err := r.e.driver.Held(*started, since)
+	held, err := r.e.driver.HeldSpace(*started, since)
 	return named + held, err
 }
 

@@ -36,7 +36,7 @@ func timedCells(tx *store.Tx) ([]timedCell, error) {
 		if t.cell, err = tx.CellByID(id); err != nil {
 			return nil, err
 		}
-		if t.touched, err = tx.Touched(id); err != nil {
+		if t.touched, err = tx.LastUsed(id); err != nil {
 			return nil, err
 		}
 		if t.lastRun, err = tx.LastRun(id); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -128,8 +128,8 @@ func (e *Engine) dueNow(ctx context.Context, t timedCell) (expiry, bool) {
 	return newExpiry(t, api.CauseIdle, due), use.matters && !due.After(now)
 }
 
-// present is the use of a cell at this moment.
-type present struct {
+// currentUse is the use of a cell at this moment.
+type currentUse struct {
 	// matters is false if an idle timeout has nothing to do.
 	matters bool
 	known   bool          // a process works on the cell
@@ -137,22 +137,22 @@ type present struct {
 }
 
 // usedNow returns what the process that holds a cell knows of its use.
-func (e *Engine) usedNow(ctx context.Context, t timedCell) present {
+func (e *Engine) usedNow(ctx context.Context, t timedCell) currentUse {
 	action := inventory.OnTimeout(t.settings)
 	h, busy := e.Store.CellHolder(t.cell.ID)
 	switch {
 	case !busy:
-		return present{matters: action == api.OnTimeoutRemove}
+		return currentUse{matters: action == api.OnTimeoutRemove}
 	case h.What != home.HeldByStart:
-		return present{matters: true, known: true}
+		return currentUse{matters: true, known: true}
 	}
 	ctx, cancel := context.WithTimeout(ctx, supervisorWait)
 	defer cancel()
 	state, err := e.Client(t.cell).State(ctx)
 	if err != nil {
-		return present{matters: true, known: true} // it is starting or ending
+		return currentUse{matters: true, known: true} // it is starting or ending
 	}
-	return present{matters: !state.Paused || action != api.OnTimeoutPause, known: true, idle: state.Idle}
+	return currentUse{matters: !state.Paused || action != api.OnTimeoutPause, known: true, idle: state.Idle}
 }
 
 // supervisorWait is how long a supervisor has to say whether its cell is used.

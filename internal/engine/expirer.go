@@ -48,12 +48,12 @@ type Expirer struct {
 	started time.Duration
 	seq     int64 // of the newest statement when the cells were read
 	flushed time.Duration
-	cells   map[string]*watched // by id
-	names   map[string]*watched
+	cells   map[string]*watchedCell // by id
+	names   map[string]*watchedCell
 }
 
-// watched is a cell with a time limit. Times are those of the steady clock.
-type watched struct {
+// watchedCell is a cell with a time limit. Times are those of the steady clock.
+type watchedCell struct {
 	timedCell
 	age  time.Duration // of the cell, when it was first seen
 	seen time.Duration
@@ -72,7 +72,7 @@ func newExpirer(e *Engine, steady func() time.Duration) *Expirer {
 	now := steady()
 	return &Expirer{
 		e: e, steady: steady, slots: make(chan struct{}, maxExpiring), wake: make(chan struct{}, 1),
-		started: now, flushed: now, seq: -1, cells: map[string]*watched{}, names: map[string]*watched{},
+		started: now, flushed: now, seq: -1, cells: map[string]*watchedCell{}, names: map[string]*watchedCell{},
 	}
 }
 
@@ -164,25 +164,25 @@ func (x *Expirer) take(list []timedCell, seq int64) {
 	x.seq = seq
 	now, wall := x.steady(), x.e.Now()
 	old := x.cells
-	x.cells, x.names = make(map[string]*watched, len(list)), make(map[string]*watched, len(list))
+	x.cells, x.names = make(map[string]*watchedCell, len(list)), make(map[string]*watchedCell, len(list))
 	for _, t := range list {
 		w := old[t.cell.ID]
 		if w == nil {
 			age := since0(wall, t.cell.CreatedAt)
-			w = &watched{timedCell: t, age: age, seen: now, used: now - age}
+			w = &watchedCell{timedCell: t, age: age, seen: now, used: now - age}
 			for _, at := range t.uses() {
 				w.use(now, wall, at)
 			}
-			w.next = x.due(w)
+			w.next = x.deadline(w)
 		} else if w.change(t, now, wall) {
-			w.next = x.due(w)
+			w.next = x.deadline(w)
 		}
 		x.cells[t.cell.ID], x.names[t.cell.Name] = w, w
 	}
 }
 
 // change takes over what is new about a cell, and reports whether that matters.
-func (w *watched) change(t timedCell, now time.Duration, wall time.Time) bool {
+func (w *watchedCell) change(t timedCell, now time.Duration, wall time.Time) bool {
 	ran, set := t.lastRun.ID != w.lastRun.ID, !t.settings.SetAt.Equal(w.settings.SetAt) || t.settings.Expired != w.settings.Expired
 	w.timedCell = t
 	if ran {
@@ -196,7 +196,7 @@ func (w *watched) change(t timedCell, now time.Duration, wall time.Time) bool {
 
 // use records a use at a moment of the wall clock. One in the future is now: the
 // clock was set back.
-func (w *watched) use(now time.Duration, wall, at time.Time) {
+func (w *watchedCell) use(now time.Duration, wall, at time.Time) {
 	if !at.IsZero() {
 		w.used = max(w.used, now-since0(wall, at))
 	}
@@ -205,17 +205,17 @@ func (w *watched) use(now time.Duration, wall, at time.Time) {
 // since0 returns the time between two moments, and 0 if they are in the wrong order.
 func since0(now, then time.Time) time.Duration { return max(0, now.Sub(then)) }
 
-// due returns when the time of a cell is up, if nothing uses it until then.
-func (x *Expirer) due(w *watched) time.Duration { return min(w.ttlEnds(), x.idleEnds(w)) }
+// deadline returns when the time of a cell is up, if nothing uses it until then.
+func (x *Expirer) deadline(w *watchedCell) time.Duration { return min(w.ttlEnds(), x.idleEnds(w)) }
 
-func (w *watched) ttlEnds() time.Duration {
+func (w *watchedCell) ttlEnds() time.Duration {
 	if _, limited := w.ttlDue(); !limited {
 		return never
 	}
 	return w.seen + w.settings.TTL - w.age
 }
 
-func (x *Expirer) idleEnds(w *watched) time.Duration {
+func (x *Expirer) idleEnds(w *watchedCell) time.Duration {
 	idle := w.settings.IdleTimeout
 	if idle == 0 {
 		return never
@@ -224,7 +224,7 @@ func (x *Expirer) idleEnds(w *watched) time.Duration {
 }
 
 // work looks at a cell whose time may be up.
-func (x *Expirer) work(ctx context.Context, w *watched) {
+func (x *Expirer) work(ctx context.Context, w *watchedCell) {
 	x.slots <- struct{}{}
 	defer func() { <-x.slots }()
 	x.mu.Lock()
@@ -241,7 +241,7 @@ func (x *Expirer) work(ctx context.Context, w *watched) {
 	now = x.steady()
 	switch {
 	case !t.settings.SetAt.Equal(w.settings.SetAt):
-		w.next = x.due(w) // it was changed meanwhile
+		w.next = x.deadline(w) // it was changed meanwhile
 	case err == nil:
 		w.failed = 0
 		w.next = now + wait
@@ -258,7 +258,7 @@ func (x *Expirer) work(ctx context.Context, w *watched) {
 }
 
 // expire ends a cell if its time is up, and returns when to look at it again.
-func (x *Expirer) expire(ctx context.Context, w *watched, t timedCell, ttl bool) (time.Duration, error) {
+func (x *Expirer) expire(ctx context.Context, w *watchedCell, t timedCell, ttl bool) (time.Duration, error) {
 	wall := x.e.Now()
 	if ttl {
 		due, _ := t.ttlDue()
@@ -272,7 +272,7 @@ func (x *Expirer) expire(ctx context.Context, w *watched, t timedCell, ttl bool)
 	if use.known {
 		w.used = max(w.used, now-use.idle)
 	}
-	used, left, ttlLeft := w.used, x.due(w)-now, w.ttlEnds()-now
+	used, left, ttlLeft := w.used, x.deadline(w)-now, w.ttlEnds()-now
 	x.mu.Unlock()
 	switch {
 	case left > 0:

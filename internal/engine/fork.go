@@ -106,7 +106,7 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 		if missing == nil {
 			missing = e.findPending(tx, &f, accepted)
 		}
-		return cmp.Or(f.unchanged(tx), missing)
+		return cmp.Or(f.checkRevision(tx), missing)
 	})
 	if err != nil {
 		f.lock.Unlock()
@@ -130,9 +130,9 @@ func (e *Engine) findPending(tx *store.Tx, f *forking, accepted bool) error {
 	return nil
 }
 
-// unchanged refuses a cell that does not have the revision that the caller expects. A
+// checkRevision refuses a cell that does not have the revision that the caller expects. A
 // capture that was made for the fork does not count.
-func (f forking) unchanged(tx *store.Tx) error {
+func (f forking) checkRevision(tx *store.Tx) error {
 	var own int
 	if f.captured && f.at.ID != f.from.Head { // files that are as before get no new state
 		own = 1
@@ -225,7 +225,7 @@ func (e *Engine) dropLive(cells []store.Cell) error {
 }
 
 func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error {
-	if err := f.unchanged(tx); err != nil {
+	if err := f.checkRevision(tx); err != nil {
 		return err
 	}
 	// gc may have freed the state since it was looked up.
@@ -295,7 +295,7 @@ func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) 
 	if err != nil {
 		return err
 	}
-	s := &session{e: e, cell: from, head: head}
+	s := &held{e: e, cell: from, head: head}
 	_, err = s.decideRun(tx, r, forked, head, decision{})
 	return err
 }
@@ -309,7 +309,7 @@ func (e *Engine) refuseTaken(cell string, names []string) error {
 	if _, err := e.FindCell(cell); err != nil {
 		return err
 	}
-	taken, err := e.Taken(names)
+	taken, err := e.FirstTaken(names)
 	if err == nil && taken != "" {
 		err = api.Refusef(api.CodeNameTaken, "choose another --name", "cell %s exists already", taken)
 	}

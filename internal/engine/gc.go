@@ -160,7 +160,7 @@ func pausedImages(tx *store.Tx, images map[string]bool) error {
 	cells, err := tx.Cells(false)
 	for _, c := range cells {
 		if c.Paused != nil {
-			images[moments.Paused(c.Paused.RunID)] = true
+			images[moments.PausedImage(c.Paused.RunID)] = true
 		}
 	}
 	return err
@@ -244,7 +244,7 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	if err := e.cacheBases(tx, held); err != nil {
 		return held, err
 	}
-	states, layers, err := e.Evidence.Kept(tx)
+	states, layers, err := e.Evidence.KeptRecords(tx)
 	maps.Copy(held.states, states)
 	maps.Copy(held.layers, layers)
 	return held, err
@@ -284,13 +284,13 @@ func (e *Engine) pendingInUse(req api.GCRequest) (map[string]bool, error) {
 		for _, in := range intents {
 			busy[in.ID] = true
 		}
-		return e.undoable(tx, req, busy)
+		return e.addUndoable(tx, req, busy)
 	})
 	return busy, err
 }
 
-// undoable adds the applies that can still be undone.
-func (e *Engine) undoable(tx *store.Tx, req api.GCRequest, busy map[string]bool) error {
+// addUndoable adds the applies that can still be undone.
+func (e *Engine) addUndoable(tx *store.Tx, req api.GCRequest, busy map[string]bool) error {
 	exists, err := e.keptCells(tx, req)
 	if err != nil {
 		return err

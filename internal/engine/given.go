@@ -9,9 +9,9 @@ import (
 // optionGrant stands for what the operator granted to a policy.
 const optionGrant = "--grant"
 
-// loose returns the options that loosen a control, or show something of the operator's
+// looseOptions returns the options that loosen a control, or show something of the operator's
 // host.
-func loose(o api.RunOptions) (names []string) {
+func looseOptions(o api.RunOptions) (names []string) {
 	for _, option := range []struct {
 		name string
 		set  bool
@@ -32,11 +32,11 @@ func loose(o api.RunOptions) (names []string) {
 	return names
 }
 
-// given names what the caller of a run gave it and other callers may not give. What a run of
+// givenGrants names what the caller of a run gave it and other callers may not give. What a run of
 // a bounded caller has, the operator lets every caller have, such as the program of an
 // agent. used are the grants that its policy used.
-func (e *Engine) given(req runRequest, used []string) []string {
-	names := loose(req.RunOptions)
+func (e *Engine) givenGrants(req runRequest, used []string) []string {
+	names := looseOptions(req.RunOptions)
 	if len(used) > 0 && !slices.Contains(names, optionGrant) {
 		names = append(names, optionGrant)
 	}
@@ -55,8 +55,8 @@ func (e *Engine) given(req runRequest, used []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !e.Caller.Gives(name) })
 }
 
-// bounded reports whether the caller may give nothing that else only the operator gives.
-func (e *Engine) bounded() bool { return !e.Caller.Gives("") }
+// isBounded reports whether the caller may give nothing that else only the operator gives.
+func (e *Engine) isBounded() bool { return !e.Caller.Gives("") }
 
 // giving returns the rights of a caller as an order to a supervisor has them.
 func giving(bounded bool) func(string) bool {

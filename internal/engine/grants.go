@@ -202,8 +202,8 @@ func (g *grants) address(p netip.Prefix) error {
 	return nil
 }
 
-// loosened adds what the policy loosens.
-func (g *grants) loosened(p *policy.Policy) error {
+// addLoosened adds what the policy loosens.
+func (g *grants) addLoosened(p *policy.Policy) error {
 	for _, name := range p.Process.AllowSyscalls {
 		if err := g.syscall(name); err != nil {
 			return err
@@ -236,7 +236,7 @@ func addressNames(addresses []netip.Prefix) (names []string) {
 // ceiling grants.
 func (e *Engine) mayLoosen(p *policy.Policy) error {
 	what := loosenedBy(p)
-	if len(what) == 0 || !e.bounded() || e.Caller.CeilingGrants() {
+	if len(what) == 0 || !e.isBounded() || e.Caller.CeilingGrants() {
 		return nil
 	}
 	return api.Refusef(api.CodeGrant, guestHint, "the policy uses what was not granted: %s", strings.Join(what, ", "))
@@ -303,7 +303,7 @@ func (g *grants) refusal() error {
 	switch {
 	case g.live: // not every way to change the policy takes grants; each way to start does
 		next += ", or stop the cell, and start it with the policy and that"
-	case g.e.bounded():
+	case g.e.isBounded():
 		next = guestHint
 	}
 	return api.Refusef(api.CodeGrant, next,
@@ -319,12 +319,12 @@ func flagsOf(list []grant.Grant) (flags []string) {
 	return flags
 }
 
-// needs returns grants as one text, for a command line.
-func needs(list []grant.Grant) string { return strings.Join(flagsOf(list), " ") }
+// grantsText returns grants as one text, for a command line.
+func grantsText(list []grant.Grant) string { return strings.Join(flagsOf(list), " ") }
 
 // ExplainNeeds returns the flags that a run under a policy is refused without.
 func ExplainNeeds(p *policy.Policy) policy.Explanation {
-	x := policy.Explanation{Needs: needs(neededGrants(p))}
+	x := policy.Explanation{Needs: grantsText(neededGrants(p))}
 	if x.Needs == "" {
 		x.Allowed, x.Rule, x.Reason = true, "none", "a run under this policy needs no grant"
 	} else {
@@ -369,7 +369,7 @@ func (e *Engine) SuggestPolicy(ctx context.Context, name, run string) (*api.Poli
 	}
 	for _, a := range network.SpecialAddresses(suggested, nil) {
 		if !slices.Contains(had, a) {
-			res.Left = append(res.Left, addressNames([]netip.Prefix{a})[0]+" by a run without "+needs([]grant.Grant{{Address: a}}))
+			res.Left = append(res.Left, addressNames([]netip.Prefix{a})[0]+" by a run without "+grantsText([]grant.Grant{{Address: a}}))
 		}
 	}
 	res.Text = suggest.File(res, suggested.Canonical())
@@ -405,14 +405,14 @@ func neededGrants(p *policy.Policy) (list []grant.Grant) {
 	return list
 }
 
-// recorded lists the grants that the policy used.
-func (g *grants) recorded() []string {
+// usedGrants lists the grants that the policy used.
+func (g *grants) usedGrants() []string {
 	slices.Sort(g.used)
 	return slices.Compact(g.used)
 }
 
-// named lists the real paths that the operator named.
-func (g *grants) named() (paths []string) {
+// namedPaths lists the real paths that the operator named.
+func (g *grants) namedPaths() (paths []string) {
 	for _, one := range g.list {
 		if real, err := fsx.RealPath(one.Path); err == nil && one.Path != "" {
 			paths = append(paths, real)

@@ -14,16 +14,16 @@ import (
 
 // hold takes a cell's lock, and first finishes or undoes the work of a process that
 // died.
-func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*session, error) {
+func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*held, error) {
 	return e.holdFor(ctx, name, what, wait, false)
 }
 
-func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*session, error) {
-	return e.holdWith(ctx, name, what, wait, &session{abandon: abandon})
+func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*held, error) {
+	return e.holdWith(ctx, name, what, wait, &held{abandon: abandon})
 }
 
 // holdWith fills a session that says how the cell is held.
-func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *session) (*session, error) {
+func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *held) (*held, error) {
 	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
 		// Waiting does not help a caller who expects another revision.
-		return nil, cmp.Or(e.unchanged(c), e.busyError(c, what, err))
+		return nil, cmp.Or(e.checkRevision(c), e.busyError(c, what, err))
 	}
 	s.e, s.cell, s.cellLock = e, c, lock
 	if err := s.open(ctx, name, what); err != nil {
@@ -122,7 +122,7 @@ func (e *Engine) mayMakeLike(c store.Cell) error {
 	return e.Caller.MayDecide("a cell with the backend delta")
 }
 
-func (s *session) open(ctx context.Context, name, what string) error {
+func (s *held) open(ctx context.Context, name, what string) error {
 	var err error
 	if s.homeLock, err = s.e.Store.LockHome(false); err != nil {
 		return err
@@ -142,22 +142,22 @@ func (s *session) open(ctx context.Context, name, what string) error {
 			return err
 		}
 	}
-	if err := s.e.unchanged(s.cell); err != nil {
+	if err := s.e.checkRevision(s.cell); err != nil {
 		return err
 	}
 	return s.refusePaused(what)
 }
 
-// unchanged refuses a cell that does not have the revision that the caller expects.
-func (e *Engine) unchanged(c store.Cell) error {
+// checkRevision refuses a cell that does not have the revision that the caller expects.
+func (e *Engine) checkRevision(c store.Cell) error {
 	if e.Caller.Expect == nil {
 		return nil
 	}
-	return e.Store.View(func(tx *store.Tx) error { return unchanged(tx, c, e.Caller.Expect) })
+	return e.Store.View(func(tx *store.Tx) error { return checkRevision(tx, c, e.Caller.Expect) })
 }
 
-// unchanged refuses a cell that does not have a revision; nil is any.
-func unchanged(tx *store.Tx, c store.Cell, expect *int64) error {
+// checkRevision refuses a cell that does not have a revision; nil is any.
+func checkRevision(tx *store.Tx, c store.Cell, expect *int64) error {
 	return unchangedBut(tx, c, expect, 0)
 }
 
@@ -174,12 +174,12 @@ func unchangedBut(tx *store.Tx, c store.Cell, expect *int64, own int) error {
 }
 
 // recheck reads the cell again and reports whether work on it was left unfinished.
-func (s *session) recheck() (unfinished bool, err error) {
+func (s *held) recheck() (unfinished bool, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
 		if err := s.read(tx); err != nil {
 			return err
 		}
-		if unfinished, err = tx.Unfinished(s.cell.ID); err != nil {
+		if unfinished, err = tx.HasUnfinished(s.cell.ID); err != nil {
 			return err
 		}
 		if s.races, err = tx.HasIntent(store.IntentRace); err != nil {

@@ -126,7 +126,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		if err != nil {
 			return c, err
 		}
-		if p, err = e.Caller.Under(p); err != nil {
+		if p, err = e.Caller.UnderCeiling(p); err != nil {
 			return c, err
 		}
 		if err := e.mayLoosen(p); err != nil {

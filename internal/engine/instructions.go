@@ -23,7 +23,7 @@ import (
 // done once, before the first run that masks control files. The state of the source
 // that later applies compare with gets them too: what the cell does not change is not
 // written. If the commit cannot be read, the error matches gitread.ErrUnsupported.
-func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
+func (s *held) commitInstructions(ctx context.Context) ([]string, error) {
 	if s.cell.SourceKind != "dir" && s.cell.SourceKind != "archive" || s.cell.Live != "" {
 		return nil, nil
 	}
@@ -33,13 +33,13 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 		if held, err = s.e.asideOf(tx, s.cell); err != nil || held != nil {
 			return err
 		}
-		base, err = s.shared(tx, s.head)
+		base, err = s.baseState(tx, s.head)
 		return err
 	})
 	if err != nil || held != nil {
 		return nil, err
 	}
-	committed, err := s.committed(base)
+	committed, err := s.committedInstructions(base)
 	if err != nil || committed == nil {
 		return nil, err
 	}
@@ -85,10 +85,10 @@ func (e *Engine) CommitInstructions(ctx context.Context, cell string, sources []
 	return s.takeInstructions(ctx, s.head, edits, edits)
 }
 
-// committed returns the instruction files in the last commit of the source, those
+// committedInstructions returns the instruction files in the last commit of the source, those
 // that it does not have as nil. Without a commit the result is nil. The source is the
 // directory as it is now, or the state of it that an archive had.
-func (s *session) committed(base store.Checkpoint) (map[string]*gitread.File, error) {
+func (s *held) committedInstructions(base store.Checkpoint) (map[string]*gitread.File, error) {
 	if s.cell.SourceKind != "dir" {
 		return s.committedState(base)
 	}
@@ -111,7 +111,7 @@ func (s *session) committed(base store.Checkpoint) (map[string]*gitread.File, er
 }
 
 // committedState is committed for a repository in a state.
-func (s *session) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
+func (s *held) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
 	files, err := s.e.stateTree(s.cell, at)
 	if err != nil {
 		return nil, home.StateError(at, err)
@@ -149,7 +149,7 @@ func committedIn(files gitread.Files, isDir bool) (map[string]*gitread.File, err
 }
 
 // instructionEdits returns what makes a state have the committed files.
-func (s *session) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
+func (s *held) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
 	t, err := s.e.Tree(at, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
@@ -210,7 +210,7 @@ func digestOf(text []byte) (tree.Hash, error) {
 }
 
 // takeInstructions seals the source and the cell with the committed files.
-func (s *session) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
+func (s *held) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
 	applied, err := s.derive(ctx, base, kindSource, was)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)

@@ -47,8 +47,8 @@ func (r *run) openJournal() (err error) {
 	r.journal = j
 	j.named = inBackground(func() error { return r.e.Store.SyncEvents(r.rec.ID) })
 	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
-	r.spec.Executed = func(pid int) { r.launched(pid) }
-	r.spec.Guard.Denied = r.denied
+	r.spec.Executed = func(pid int) { r.recordLaunch(pid) }
+	r.spec.Guard.Denied = r.recordDenied
 	r.spec.Limits.Hit = r.limitHit
 	r.spec.Attempts, r.attempted = network.Attempts(r.recordEvent)
 	return nil
@@ -117,14 +117,14 @@ func first(list []string) string {
 	return list[0]
 }
 
-func (r *run) launched(pid int) {
+func (r *run) recordLaunch(pid int) {
 	r.pid = pid
 	go statements.ExpectRun()
 	r.recordEvent(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: "the command was executed"}, r.process(pid)))
 }
 
-// denied records system calls that the cell's filter refused.
-func (r *run) denied(d driver.Denial) {
+// recordDenied records system calls that the cell's filter refused.
+func (r *run) recordDenied(d driver.Denial) {
 	r.recordEvent(event.Found(event.Subject{
 		Verdict: event.Denied, Severity: event.Medium, Rule: "seccomp: " + d.Call, Reason: "it is in the deny set",
 		Process: event.Process{PID: d.PID, Binary: d.Binary},

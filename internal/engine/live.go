@@ -29,7 +29,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	c, err := e.FindCell(req.Cell)
 	if err == nil {
 		// The supervisor does not know this caller.
-		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
+		err = errors.Join(e.mayRunIn(c), e.checkRevision(c))
 	}
 	if err == nil {
 		e, err = e.withOwn(c, req.Policy)
@@ -37,7 +37,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
-	req.RunOptions = e.pinned(c, req.RunOptions)
+	req.RunOptions = e.addPins(c, req.RunOptions)
 	if err := checkWarm(req.Warm, cmp.Or(req.Runtime, c.Runtime)); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of stri
 // startOrder returns an order to a supervisor with what it must know of the caller.
 func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 	o := supervise.StartOrder{
-		Home: api.Text(e.Path), Actor: e.Caller.Actor(), UserHome: api.Text(e.Caller.Home), Dir: api.Text(e.Caller.Dir), Env: e.Caller.Inherited(p), Ceiling: e.Caller.Ceiling, Caller: e.Caller.ID, Bounded: e.bounded(),
+		Home: api.Text(e.Path), Actor: e.Caller.Actor(), UserHome: api.Text(e.Caller.Home), Dir: api.Text(e.Caller.Dir), Env: e.Caller.InheritedVariables(p), Ceiling: e.Caller.Ceiling, Caller: e.Caller.ID, Bounded: e.isBounded(),
 	}
 	git := e.Caller.GitUser()
 	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
@@ -144,7 +144,7 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 func (e *Engine) DialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.FindLive(cell)
 	if err == nil {
-		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
+		err = errors.Join(e.mayRunIn(c), e.checkRevision(c))
 	}
 	if err != nil || client != nil {
 		return client, err
@@ -226,7 +226,7 @@ func notStarted(c store.Cell, run string) error {
 
 // notRunning returns the error for a reading verb about a cell that is not live.
 func (e *Engine) notRunning(c store.Cell) error {
-	run, err := e.Abandoned(c.ID)
+	run, err := e.AbandonedWork(c.ID)
 	if err != nil {
 		return err
 	}

@@ -117,8 +117,8 @@ func (l *liveRun) serveBranch(ctx context.Context) {
 	}
 }
 
-// unbranch ends and removes the branches of an order whose client has gone.
-func (l *liveRun) unbranch(id string) error {
+// removeBranches ends and removes the branches of an order whose client has gone.
+func (l *liveRun) removeBranches(id string) error {
 	if l.last != id {
 		return nil // they were not made
 	}
@@ -131,7 +131,7 @@ func (l *liveRun) unbranch(id string) error {
 func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
 	c := e.Caller
 	c.Actor, c.ID, c.MayGive, c.Ceiling = func() string { return o.Actor }, o.Caller, giving(o.Bounded), o.Ceiling
-	ceiling, err := c.Under(p)
+	ceiling, err := c.UnderCeiling(p)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 		req.Env = append(slices.Clone(req.Env), fmt.Sprintf("%s=%d", b.race.Variable, i+1))
 	}
 	var err error
-	if req.values, err = network.TakeValues(cloned(b.secrets)); err != nil {
+	if req.values, err = network.TakeValues(cloneSecrets(b.secrets)); err != nil {
 		return nil, api.Usagef("", "%v", err)
 	}
 	s, err := b.e.hold(ctx, req.Cell, home.HeldByStart, 0)
@@ -326,8 +326,8 @@ func (b *branching) remove(ctx context.Context) (err error) {
 	return errors.Join(err, removed)
 }
 
-// cloned returns a copy of secrets, for an owner of its own.
-func cloned(raw map[string][]byte) map[string][]byte {
+// cloneSecrets returns a copy of secrets, for an owner of its own.
+func cloneSecrets(raw map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for name, b := range raw {
 		out[name] = slices.Clone(b)

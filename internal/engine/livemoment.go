@@ -61,7 +61,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 			at: at, end: image.Remove, perProcessor: restoresPerProcessor,
 			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
 				c, err := l.restore(ctx, image, spec)
-				return c, unusable("the memory of "+source, "`forkcell fork "+source+" --name NAME` makes a cell with its files alone", err)
+				return c, explainUnusable("the memory of "+source, "`forkcell fork "+source+" --name NAME` makes a cell with its files alone", err)
 			},
 		}, nil
 	}

@@ -82,7 +82,7 @@ func (l *liveRun) fall(reason string) (bool, error) {
 	defer home.Unlock()
 	r.recording.Lock()
 	defer r.recording.Unlock()
-	rec, fell, err := fallen(r.rec, reason)
+	rec, fell, err := lowerAssurance(r.rec, reason)
 	if err != nil || !fell {
 		return false, err
 	}

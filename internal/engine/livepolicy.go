@@ -183,7 +183,7 @@ func (r *run) addedGrants(whole, next *policy.Policy, start runRequest) ([]strin
 			return nil, err
 		}
 	}
-	return g.recorded(), g.refusal()
+	return g.usedGrants(), g.refusal()
 }
 
 // startWith returns the commands that have a live cell use a policy which it cannot take.
@@ -228,7 +228,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	cell.PolicyBytes += c.added
 	r.recording.Lock()
 	defer r.recording.Unlock()
-	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
+	rec, fell, err := lowerAssurance(r.rec, api.ReasonLivePolicy)
 	if err != nil {
 		return 0, err
 	}
@@ -287,9 +287,9 @@ func withGrants(asked json.RawMessage, grants []string) (json.RawMessage, error)
 	return json.Marshal(doc)
 }
 
-// fallen returns the record of a run whose assurance falls for a reason. It reports
+// lowerAssurance returns the record of a run whose assurance falls for a reason. It reports
 // false for a run that is no session, or has the reason.
-func fallen(rec store.Run, reason string) (store.Run, bool, error) {
+func lowerAssurance(rec store.Run, reason string) (store.Run, bool, error) {
 	if rec.Session == nil {
 		return rec, false, nil
 	}

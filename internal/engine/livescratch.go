@@ -93,7 +93,7 @@ func (l *liveRun) scratchSpec(ctx context.Context, w *workspace.Work) (driver.Sp
 	if err != nil {
 		return spec, err
 	}
-	spec.Network = r.e.served(g)
+	spec.Network = r.e.servedNetwork(g)
 	spec.Env = driver.WithVariables(r.plainEnv, g.Environment())
 	return spec, nil
 }

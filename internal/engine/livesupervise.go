@@ -92,7 +92,7 @@ func (l *liveRun) serve(ctx context.Context) error {
 	l.live(ctx)
 	err := l.conclude(context.WithoutCancel(ctx))
 	if err == nil {
-		err = l.unpaused()
+		err = l.pauseError()
 	}
 	return errors.Join(err, l.host.Finish(l.r.result(), err))
 }
@@ -175,7 +175,7 @@ func (l *liveRun) config() supervise.Config {
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
 		Turns: l.turns.request(), Asks: l.turns.asksFrom(), Turn: l.turn,
 		Checkpoint: l.checkpoint, Save: l.checkpointMemory, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
-		Branch: l.branch, Unbranch: l.unbranch, Eval: l.eval,
+		Branch: l.branch, Unbranch: l.removeBranches, Eval: l.eval,
 	}
 }
 

@@ -81,7 +81,7 @@ func (l *liveRun) newPause() (*store.Lock, moments.Image, error) {
 
 // keepPause makes the image durable, and records that the cell is paused with it.
 func (l *liveRun) keepPause(ctx context.Context, image moments.Image, fsOnly bool, also func(*store.Tx) error) error {
-	e, id := l.r.e, moments.Paused(l.r.rec.ID)
+	e, id := l.r.e, moments.PausedImage(l.r.rec.ID)
 	digest, err := l.keepImage(ctx, image, id, l.remaining(), !fsOnly && l.r.gateway != nil)
 	if err != nil {
 		return err
@@ -122,8 +122,8 @@ func (l *liveRun) remaining() api.RunOptions {
 	return o
 }
 
-// unpaused returns the error of a pause that could not be concluded.
-func (l *liveRun) unpaused() error {
+// pauseError returns the error of a pause that could not be concluded.
+func (l *liveRun) pauseError() error {
 	if !l.suspended || l.r.cell.Paused != nil {
 		return nil
 	}

@@ -185,7 +185,7 @@ func (l *liveRun) refuseTurn() error {
 	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return err
 	}
-	free, err := l.r.e.Store.Free()
+	free, err := l.r.e.Store.FreeSpace()
 	if err != nil {
 		return err
 	}

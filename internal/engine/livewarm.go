@@ -76,7 +76,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 // noteUncopied records the processes of a template that its branches do not have.
 func (l *liveRun) noteUncopied(t driver.Template) error {
 	const shown = 5
-	list, err := t.Uncopied()
+	list, err := t.UncopiedProcesses()
 	if err != nil || len(list) == 0 {
 		return err
 	}

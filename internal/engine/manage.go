@@ -61,7 +61,7 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 		if err != nil {
 			return err
 		}
-		if err := e.unchanged(c); err != nil {
+		if err := e.checkRevision(c); err != nil {
 			return err
 		}
 		if c.Paused != nil && !req.Stop {
@@ -71,7 +71,7 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 			return err
 		}
 	}
-	var held []*session
+	var held []*held
 	defer func() {
 		for _, s := range held {
 			s.release()
@@ -90,7 +90,7 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 	return e.removeHeld(held, "", req.Now, func(*store.Tx) error { return nil })
 }
 
-func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*session, error) {
+func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*held, error) {
 	wait := time.Duration(0)
 	if req.Stop {
 		var err error
@@ -163,8 +163,8 @@ func (e *Engine) verifyPaused(ctx context.Context, c store.Cell) ([]api.VerifyPr
 	if c.Paused == nil {
 		return nil, nil
 	}
-	err := e.Images().Image(moments.Paused(c.Paused.RunID)).Verify(ctx, c.Paused.Image)
-	if errors.Is(err, moments.ErrDamaged) && !e.resumed(c) {
+	err := e.Images().Image(moments.PausedImage(c.Paused.RunID)).Verify(ctx, c.Paused.Image)
+	if errors.Is(err, moments.ErrDamaged) && !e.isResumed(c) {
 		return []api.VerifyProblem{{CheckpointID: c.Head, What: err.Error()}}, nil
 	}
 	if errors.Is(err, moments.ErrDamaged) {
@@ -173,9 +173,9 @@ func (e *Engine) verifyPaused(ctx context.Context, c store.Cell) ([]api.VerifyPr
 	return nil, err
 }
 
-// resumed reports whether a paused cell is not paused any more as it was when its
+// isResumed reports whether a paused cell is not paused any more as it was when its
 // record was read.
-func (e *Engine) resumed(c store.Cell) bool {
+func (e *Engine) isResumed(c store.Cell) bool {
 	now := c
 	err := e.View(func(tx *store.Tx) (err error) {
 		now, err = tx.CellByID(c.ID)

@@ -51,7 +51,7 @@ func (e *Engine) lastWork(tx *store.Tx, c store.Cell, applied string) (lastWork,
 			return w, err
 		}
 	}
-	if w.accepted, w.source, err = e.unapplied(tx, c, head); err != nil || applied == "" || w.accepted.ID == "" {
+	if w.accepted, w.source, err = e.unappliedWork(tx, c, head); err != nil || applied == "" || w.accepted.ID == "" {
 		return w, err
 	}
 	w.source = known
@@ -61,9 +61,9 @@ func (e *Engine) lastWork(tx *store.Tx, c store.Cell, applied string) (lastWork,
 	return w, nil
 }
 
-// unapplied returns the newest accepted state of a cell and that of its source, if work is
+// unappliedWork returns the newest accepted state of a cell and that of its source, if work is
 // between them that no other cell has.
-func (e *Engine) unapplied(tx *store.Tx, c store.Cell, head store.Checkpoint) (accepted, source store.Checkpoint, err error) {
+func (e *Engine) unappliedWork(tx *store.Tx, c store.Cell, head store.Checkpoint) (accepted, source store.Checkpoint, err error) {
 	none := store.Checkpoint{}
 	if c.Live == c.Source && c.Live != "" {
 		return none, none, nil // the cell works in its source
@@ -75,8 +75,8 @@ func (e *Engine) unapplied(tx *store.Tx, c store.Cell, head store.Checkpoint) (a
 	if elsewhere, err := hasElsewhere(tx, c, state); err != nil || elsewhere {
 		return none, none, err
 	}
-	s := &session{e: e, cell: c, head: head}
-	base, err := s.shared(tx, state)
+	s := &held{e: e, cell: c, head: head}
+	base, err := s.baseState(tx, state)
 	if api.CodeOf(err) == api.CodeStateLost {
 		return state, none, nil // what the source has is not known
 	}

@@ -108,15 +108,15 @@ func (r *run) connect(g *gate, granted []string) {
 	if g == nil {
 		return
 	}
-	r.spec.Network = r.e.served(g)
+	r.spec.Network = r.e.servedNetwork(g)
 	r.spec.Network.Programs = r.policy.NamesPrograms()
 	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
 	r.spec.Env = driver.WithVariables(r.plainEnv, g.Environment())
 	r.granted = granted
 }
 
-// served returns the network of a cell that a gateway serves.
-func (e *Engine) served(g *gate) *driver.Network {
+// servedNetwork returns the network of a cell that a gateway serves.
+func (e *Engine) servedNetwork(g *gate) *driver.Network {
 	n := &driver.Network{Socket: g.Socket(), Serve: func(c driver.Captured) (func(), error) {
 		if e.hide != nil {
 			if err := e.hide(); err != nil {
@@ -156,9 +156,9 @@ func (r *run) withoutGateway(err error) bool {
 // maxUninspected bounds the list in a receipt. The policy has all of them.
 const maxUninspected = 16
 
-// uninspected lists for the receipt the endpoints whose traffic is not inspected,
+// uninspectedEndpoints lists for the receipt the endpoints whose traffic is not inspected,
 // of every policy of the run.
-func (r *run) uninspected() string {
+func (r *run) uninspectedEndpoints() string {
 	policies := []*policy.Policy{r.policy}
 	if len(r.rulings) > 0 {
 		policies = nil

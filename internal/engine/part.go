@@ -13,8 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// picked returns the part of the changes since a state that a caller accepts.
-func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
+// acceptedPart returns the part of the changes since a state that a caller accepts.
+func (s *held) acceptedPart(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
 	pick, err := secretfiles.NewSelector(req.Only, req.Except)
 	if err != nil {
 		return nil, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
@@ -39,8 +39,8 @@ func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.A
 	return func(path string, isDir bool) bool { return !kept[path] && pick.Match(path, isDir) }, nil
 }
 
-// selected returns the selected part of the changes from one state to another.
-func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
+// selectedPart returns the selected part of the changes from one state to another.
+func (s *held) selectedPart(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err

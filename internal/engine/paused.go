@@ -11,8 +11,8 @@ import (
 )
 
 // holdPaused holds a cell to make it live again.
-func (e *Engine) holdPaused(ctx context.Context, name string) (*session, error) {
-	return e.holdWith(ctx, name, home.HeldByStart, 0, &session{resumes: true})
+func (e *Engine) holdPaused(ctx context.Context, name string) (*held, error) {
+	return e.holdWith(ctx, name, home.HeldByStart, 0, &held{resumes: true})
 }
 
 // pausedAlready describes a cell that is paused on disk.
@@ -90,7 +90,7 @@ func (e *Engine) stopFirst(ctx context.Context, cell, why string) (*Engine, *api
 	if !live {
 		return e, nil, nil
 	}
-	if err := e.unchanged(c); err != nil {
+	if err := e.checkRevision(c); err != nil {
 		return nil, nil, err
 	}
 	who := e.Caller

@@ -34,7 +34,7 @@ func keptWhilePaused(what string) bool {
 
 // refusePaused refuses a verb that would change the files of a paused cell, or start
 // something in it.
-func (s *session) refusePaused(what string) error {
+func (s *held) refusePaused(what string) error {
 	if s.cell.Paused == nil || s.resumes || keptWhilePaused(what) {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (s *session) refusePaused(what string) error {
 
 // endPause ends the pause of a cell that is held. The caller stores the cell in the same
 // transaction, and then calls dropPause.
-func (s *session) endPause(tx *store.Tx, op receipt.Op) error {
+func (s *held) endPause(tx *store.Tx, op receipt.Op) error {
 	p := s.cell.Paused
 	s.cell.Paused = nil
 	if err := tx.PutCell(s.cell); err != nil {
@@ -57,7 +57,7 @@ func (e *Engine) dropPause(p *store.Pause) {
 	if p == nil {
 		return
 	}
-	if err := e.Images().Image(moments.Paused(p.RunID)).Remove(); err != nil {
+	if err := e.Images().Image(moments.PausedImage(p.RunID)).Remove(); err != nil {
 		e.Logger.Warn("what a cell was paused with could not be removed", "run", p.RunID, "error", err)
 	}
 }

@@ -22,9 +22,9 @@ func (e *Engine) keptPins(f api.PolicyFile) []string {
 	return quote.AllUTF8(f.Resolve)
 }
 
-// pinned adds the pins of the cell's policy to the options of a run that is under it, if
+// addPins adds the pins of the cell's policy to the options of a run that is under it, if
 // the operator starts the run.
-func (e *Engine) pinned(c store.Cell, o api.RunOptions) api.RunOptions {
+func (e *Engine) addPins(c store.Cell, o api.RunOptions) api.RunOptions {
 	if e.Caller.CommandLine && e.Caller.Ceiling == nil && o.Policy == nil && !o.Offline {
 		o.Network.Resolve = WithPins(o.Network.Resolve, c.Pins)
 	}

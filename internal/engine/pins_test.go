@@ -43,7 +43,7 @@ func TestPins(t *testing.T) {
 			if !c.kept {
 				want = o.options.Network.Resolve
 			}
-			if got := e.pinned(with, o.options).Network.Resolve; !slices.Equal(got, want) {
+			if got := e.addPins(with, o.options).Network.Resolve; !slices.Equal(got, want) {
 				t.Errorf("%s, %s: %q, want %q", name, what, got, want)
 			}
 		}

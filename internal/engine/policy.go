@@ -39,7 +39,7 @@ func (e *Engine) keepPolicy(p *policy.Policy) (hash string, added int64, err err
 // is then the ceiling of a caller who is not the operator, and to whom the operator gave
 // none: whatever the new policy says or leaves out, the cell's limits and rules hold.
 func (e *Engine) withOwn(c store.Cell, brought *api.PolicyFile) (*Engine, error) {
-	if brought == nil || e.Caller.Ceiling != nil || !e.bounded() {
+	if brought == nil || e.Caller.Ceiling != nil || !e.isBounded() {
 		return e, nil
 	}
 	p, err := e.StoredPolicy(c.Policy)
@@ -66,7 +66,7 @@ func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p, err = e.Caller.Under(p); err != nil {
+	if p, err = e.Caller.UnderCeiling(p); err != nil {
 		return nil, err
 	}
 	return e.narrowed(p, req)
@@ -153,7 +153,7 @@ const bestEffortHint = "set landlock.compatibility to best_effort and give --all
 
 // govern adds a policy to a specification. Missing paths are left out, with a note,
 // only if the policy asks for best effort, and the operator grants it.
-func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error) {
+func (e *Engine) govern(a *resolvedRequest, req runRequest) (notes []string, err error) {
 	spec, p := &a.spec, a.policy
 	bestEffort := e.bestEffort(p, req)
 	if p.Filesystem.Given {
@@ -197,15 +197,15 @@ func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error)
 	return notes, nil
 }
 
-// limited puts the policy of a run under the caller's ceiling, and has the receipt
+// applyCeiling puts the policy of a run under the caller's ceiling, and has the receipt
 // name both: its policy is the one that allows what both do. Without a ceiling that
 // grants it, the policy of a caller who is not the operator loosens no control.
-func (e *Engine) limited(a *resolved, given *policy.Policy) (*policy.Policy, error) {
+func (e *Engine) applyCeiling(a *resolvedRequest, given *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := e.Caller.CeilingPolicy()
 	if err != nil {
 		return nil, err
 	}
-	under, err := e.Caller.Under(given)
+	under, err := e.Caller.UnderCeiling(given)
 	switch {
 	case err != nil:
 		return nil, err

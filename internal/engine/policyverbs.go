@@ -155,8 +155,8 @@ func (e *Engine) keepable(c store.Cell, f *api.PolicyFile) (*policy.Policy, erro
 	if err != nil {
 		return nil, err
 	}
-	if own.Caller.Ceiling != nil || own.bounded() {
-		if p, err = own.Caller.Under(p); err != nil {
+	if own.Caller.Ceiling != nil || own.isBounded() {
+		if p, err = own.Caller.UnderCeiling(p); err != nil {
 			return nil, err
 		}
 		*f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
@@ -170,7 +170,7 @@ func (e *Engine) liveGrant(p *policy.Policy, given *api.LiveGrant) (g api.LiveGr
 	if given != nil {
 		g = *given
 	}
-	if e.bounded() {
+	if e.isBounded() {
 		g.Addresses, g.ConfigFile = nil, ""
 	}
 	if e.Caller.CeilingGrants() {
@@ -179,8 +179,8 @@ func (e *Engine) liveGrant(p *policy.Policy, given *api.LiveGrant) (g api.LiveGr
 	return g
 }
 
-// referred finds a policy, and its cell if it has one.
-func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
+// findPolicy finds a policy, and its cell if it has one.
+func (e *Engine) findPolicy(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 	if ref.File != nil {
 		p, err := e.Caller.ParsePolicy(*ref.File)
 		return p, store.Cell{}, err
@@ -199,11 +199,11 @@ func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 
 // DiffPolicies compares two policies key by key.
 func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*api.PolicyDiff, error) {
-	left, _, err := e.referred(a)
+	left, _, err := e.findPolicy(a)
 	if err != nil {
 		return nil, err
 	}
-	right, _, err := e.referred(b)
+	right, _, err := e.findPolicy(b)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func ComparePolicies(a, b *policy.Policy) *api.PolicyDiff {
 
 // ExplainPolicy returns the decision of a policy, with its rule and reason.
 func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestion) (*policy.Explanation, error) {
-	p, c, err := e.referred(ref)
+	p, c, err := e.findPolicy(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -239,15 +239,15 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSyscall(q.Syscall, caller.DenySet{})
 		if slices.Contains(p.Process.AllowSyscalls, q.Syscall) {
-			x.Needs = needs([]grant.Grant{{Syscall: q.Syscall}})
+			x.Needs = grantsText([]grant.Grant{{Syscall: q.Syscall}})
 		}
 	case q.Request != nil:
 		request := *q.Request
 		if q.Body != nil {
 			request.Content = network.Content(q.Body)
 		}
-		x = p.ExplainSent(policy.Sent{Request: request, RawQuery: q.RawQuery, Header: q.Header})
-		x.Needs = needs(addressesFor(p, request.Host, request.Port))
+		x = p.ExplainSent(policy.SentRequest{Request: request, RawQuery: q.RawQuery, Header: q.Header})
+		x.Needs = grantsText(addressesFor(p, request.Host, request.Port))
 	default:
 		x = ExplainNeeds(p)
 	}

@@ -97,14 +97,14 @@ type promotion struct {
 	req  api.PromoteRequest
 	res  *api.PromoteResult
 
-	files    []cached
+	files    []cachedFile
 	dirs     map[string]tree.Entry // above the files
 	sharings []*sharing
 	done     api.Progress
 }
 
-// cached is a file of the cell's caches that may be shared.
-type cached struct {
+// cachedFile is a file of the cell's caches that may be shared.
+type cachedFile struct {
 	path  string
 	entry tree.Entry
 	tool  string
@@ -136,7 +136,7 @@ func (p *promotion) gather() error {
 		if p.head, err = tx.Checkpoint(p.cell.Head); err != nil {
 			return err
 		}
-		return p.accepted(tx)
+		return p.checkAccepted(tx)
 	})
 	if err != nil {
 		return err
@@ -155,8 +155,8 @@ func (p *promotion) gather() error {
 	return t.Walk(p.classifyEntry)
 }
 
-// accepted refuses a state that the operator has not accepted.
-func (p *promotion) accepted(tx *store.Tx) error {
+// checkAccepted refuses a state that the operator has not accepted.
+func (p *promotion) checkAccepted(tx *store.Tx) error {
 	runs, err := home.UndecidedRuns(tx, p.cell, p.cell.Head)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 		return api.Refusef(api.CodeTooLarge, "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
 			"cell %s has more than %d files in its caches", p.cell.Name, maxPromoted)
 	}
-	f := cached{path: name, entry: e, tool: tool.name, home: inHome, open: p.e.Opener(p.cell, p.head, home.AreaCache, name, e)}
+	f := cachedFile{path: name, entry: e, tool: tool.name, home: inHome, open: p.e.Opener(p.cell, p.head, home.AreaCache, name, e)}
 	p.files = append(p.files, f)
 	return nil
 }
@@ -235,7 +235,7 @@ func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
 		if files, err = p.withHome(base); err != nil {
 			return nil, err
 		}
-	case from.ID == "" && base.starts():
+	case from.ID == "" && base.hasState():
 		s.base, from = base, base.head
 	}
 	var have *tree.Tree
@@ -247,12 +247,12 @@ func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
 	return s, p.compare(s, base == nil, files, have)
 }
 
-// starts reports whether a shared cache will have a state.
-func (s *sharing) starts() bool { return s.head.ID != "" || len(s.edits) > 0 }
+// hasState reports whether a shared cache will have a state.
+func (s *sharing) hasState() bool { return s.head.ID != "" || len(s.edits) > 0 }
 
 // withHome adds the files of the home's cache to the cell's, so that the cache of a
 // source directory gets them too.
-func (p *promotion) withHome(home *sharing) ([]cached, error) {
+func (p *promotion) withHome(home *sharing) ([]cachedFile, error) {
 	t, err := p.e.sharedTree(home.head)
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (p *promotion) withHome(home *sharing) ([]cached, error) {
 		}
 		if tool, _, ok := toolOf(name); ok && e.Kind == tree.KindFile && !mine[name] {
 			open := p.e.Opener(home.cell, home.head, workspace.AreaWorkspace, name, e)
-			files = append(files, cached{path: name, entry: e, tool: tool.name, open: open, weak: true})
+			files = append(files, cachedFile{path: name, entry: e, tool: tool.name, open: open, weak: true})
 		}
 		return nil
 	})
@@ -288,7 +288,7 @@ func (e *Engine) sharedTree(at store.Checkpoint) (*tree.Tree, error) {
 
 // compare makes the edits that add missing files to a shared cache. With forHome it
 // takes only files that all cells share, and never changes existing ones.
-func (p *promotion) compare(s *sharing, forHome bool, files []cached, have *tree.Tree) error {
+func (p *promotion) compare(s *sharing, forHome bool, files []cachedFile, have *tree.Tree) error {
 	dirs := map[string]bool{".": true}
 	for _, f := range files {
 		if forHome && !f.home || s.base != nil && s.base.adds(f.path) { // comes with the home's cache
@@ -381,7 +381,7 @@ func (p *promotion) sharedEntry(e tree.Entry) tree.Entry {
 }
 
 // open returns a function that opens a file of the cell and reports progress.
-func (p *promotion) open(f cached) func() (io.ReadCloser, error) {
+func (p *promotion) open(f cachedFile) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		p.done.Files, p.done.Bytes, p.done.CurrentPath = p.done.Files+1, p.done.Bytes+f.entry.Size, f.path
 		p.e.Caller.Report(p.done)

@@ -52,7 +52,7 @@ func (p *promotion) seal(s *sharing) error {
 	if err != nil {
 		return err
 	}
-	session := &session{e: p.e, cell: s.cell, head: s.head, at: at}
+	session := &held{e: p.e, cell: s.cell, head: s.head, at: at}
 	if s.made == nil && s.base == nil {
 		if err := session.squash(p.ctx); err != nil {
 			return err

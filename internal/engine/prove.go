@@ -78,7 +78,7 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 	}
 	requested := r.rec.Asked
 	if !r.controlsLost {
-		if requested, err = r.requested(r.spec.Network != nil, r.granted); err != nil {
+		if requested, err = r.receiptRequest(r.spec.Network != nil, r.granted); err != nil {
 			return nil, err
 		}
 	}
@@ -129,12 +129,12 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 	return s, nil
 }
 
-// requested returns the request for a receipt. resolve are the addresses that were
+// receiptRequest returns the request for a receipt. resolve are the addresses that were
 // granted for its network, if it has one.
-func (r *run) requested(network bool, resolve []string) (json.RawMessage, error) {
+func (r *run) receiptRequest(network bool, resolve []string) (json.RawMessage, error) {
 	text := "none"
 	if network {
-		text = "as the policy allows" + r.uninspected()
+		text = "as the policy allows" + r.uninspectedEndpoints()
 	} else {
 		resolve = nil
 	}

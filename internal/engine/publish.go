@@ -26,13 +26,13 @@ const maxTrailers = 20
 
 // publication is the state of one publish while it is carried out.
 type publication struct {
-	*session
+	*held
 	req      api.PublishRequest
 	id       string
 	to       string // the directory of the repository
 	settings publish.Settings
 	accepted store.Checkpoint
-	began    []began // the states that the work began with
+	began    []startingState // the states that the work began with
 	runs     []api.PublishedReceipt
 	result   *api.PublishResult
 	remote   publish.Remote
@@ -49,10 +49,10 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 		return nil, err
 	}
 	defer s.release()
-	return s.publish(ctx, &publication{session: s, req: req, id: store.NewID("publish")})
+	return s.publish(ctx, &publication{held: s, req: req, id: store.NewID("publish")})
 }
 
-func (s *session) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
+func (s *held) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
 	e, req := s.e, p.req
 	if err := p.prepare(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *session) publish(ctx context.Context, p *publication) (_ *api.PublishRe
 	defer func() { err = errors.Join(err, remove()) }()
 	work, err := p.work(ctx, repo, scratch)
 	if err != nil {
-		return nil, p.unpushed(err)
+		return nil, p.pushHint(err)
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
 	p.describe(work)
@@ -136,7 +136,7 @@ func (p *publication) prepare() error {
 	if err := p.readSettings(); err != nil {
 		return err
 	}
-	var waiting *undecided
+	var waiting *oldestUndecided
 	var hint string
 	err := p.e.Store.View(func(tx *store.Tx) (err error) {
 		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
@@ -364,7 +364,7 @@ func (p *publication) record(ctx context.Context, in publishIntent) error {
 }
 
 // recordPublish states what was published, and ends the intent.
-func (s *session) recordPublish(id string, in publishIntent) error {
+func (s *held) recordPublish(id string, in publishIntent) error {
 	return s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
@@ -374,7 +374,7 @@ func (s *session) recordPublish(id string, in publishIntent) error {
 }
 
 // settlePublish records the publication of a process that died, as far as it got.
-func (s *session) settlePublish(in store.Intent) error {
+func (s *held) settlePublish(in store.Intent) error {
 	var doc publishIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err

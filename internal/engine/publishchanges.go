@@ -14,9 +14,9 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
-// began is a state that the work of a cell began with: the import, and each state of
+// startingState is a state that the work of a cell began with: the import, and each state of
 // the source that a refresh brought in, with the paths that the source had changed.
-type began struct {
+type startingState struct {
 	state   store.Checkpoint
 	tree    *tree.Tree
 	changed map[string]bool // nil is all paths
@@ -36,7 +36,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	p.began = []began{{state: oldest, tree: t}}
+	p.began = []startingState{{state: oldest, tree: t}}
 	for i := len(line) - 2; i >= 0; i-- {
 		source := line[i]
 		if source.Kind != kindSource {
@@ -87,23 +87,23 @@ func (p *publication) findReceivedBegan(tx *store.Tx) error {
 	if t, err = p.e.Tree(first, workspace.AreaWorkspace); err != nil {
 		return err
 	}
-	p.began = append(p.began, began{state: first, tree: t})
+	p.began = append(p.began, startingState{state: first, tree: t})
 	slices.Reverse(p.began)
 	return nil
 }
 
 // broughtIn returns what a refresh brought into the cell.
-func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (began, error) {
+func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (startingState, error) {
 	before, err := tx.Checkpoint(source.Parent)
 	if err != nil {
-		return began{}, err
+		return startingState{}, err
 	}
 	from, to, err := p.e.Trees(before, source, workspace.AreaWorkspace)
 	if err != nil {
-		return began{}, err
+		return startingState{}, err
 	}
 	changes, err := tree.Diff(from, to, tree.DiffOptions{})
-	b := began{state: source, tree: to, changed: make(map[string]bool, len(changes))}
+	b := startingState{state: source, tree: to, changed: make(map[string]bool, len(changes))}
 	for _, ch := range changes {
 		b.changed[ch.Path] = true
 	}
@@ -111,7 +111,7 @@ func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (began, e
 }
 
 // beganWith returns the state that the work on a path began with.
-func (p *publication) beganWith(path string) began {
+func (p *publication) beganWith(path string) startingState {
 	for i := len(p.began) - 1; i > 0; i-- {
 		if p.began[i].changed[path] {
 			return p.began[i]

@@ -25,7 +25,7 @@ func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api
 	if err := s.receive(e.WithProgress(ctx), work.ReceiveRequest, open); err != nil {
 		return nil, err
 	}
-	return s.publish(ctx, &publication{session: s, req: req, id: store.NewID("publish"), received: &work})
+	return s.publish(ctx, &publication{held: s, req: req, id: store.NewID("publish"), received: &work})
 }
 
 // maxReported bounds a text of a publication that a caller reports.
@@ -60,7 +60,7 @@ func (e *Engine) RecordPublication(_ context.Context, name string, b api.Publica
 			err = api.Missing("cell", name, "it was renamed or removed meanwhile")
 		}
 		if err == nil {
-			err = unchanged(tx, c, e.Caller.Expect)
+			err = checkRevision(tx, c, e.Caller.Expect)
 		}
 		if err != nil {
 			return err
@@ -103,12 +103,12 @@ func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationBod
 	if err != nil {
 		return err
 	}
-	return e.Evidence.Change(tx, c, head, receipt.OpPublish, reported(b, line[i], runs))
+	return e.Evidence.Change(tx, c, head, receipt.OpPublish, publicationDetails(b, line[i], runs))
 }
 
-// reported returns the details of a statement about a publication that a caller reports.
+// publicationDetails returns the details of a statement about a publication that a caller reports.
 // State and receipts are those of this home.
-func reported(b api.PublicationBody, at store.Checkpoint, runs []api.PublishedReceipt) map[string]string {
+func publicationDetails(b api.PublicationBody, at store.Checkpoint, runs []api.PublishedReceipt) map[string]string {
 	receipts := make([]string, 0, len(runs))
 	for _, r := range runs {
 		receipts = append(receipts, r.ReceiptID)

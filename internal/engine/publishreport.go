@@ -60,7 +60,7 @@ func (p *publication) halfDone(made, added, recorded error) error {
 	if all == nil {
 		return nil
 	}
-	failed := api.Failf(api.CodePublish, all, "%s, but not all was done", p.published(added == nil))
+	failed := api.Failf(api.CodePublish, all, "%s, but not all was done", p.announce(added == nil))
 	if code := api.CodeOf(all); code != "" {
 		failed.Code = code
 	}
@@ -74,8 +74,8 @@ func (p *publication) halfDone(made, added, recorded error) error {
 	return failed
 }
 
-// published says where the branch is.
-func (p *publication) published(here bool) string {
+// announce says where the branch is.
+func (p *publication) announce(here bool) string {
 	var at []string
 	if here {
 		at = append(at, "in "+quote.Path(p.to))
@@ -146,9 +146,9 @@ func keptRuns(tx *store.Tx, c store.Cell, at store.Checkpoint) ([]api.PublishedR
 	return out, err
 }
 
-// unpushed names the way to push a branch that this cell published without a push, in
+// pushHint names the way to push a branch that this cell published without a push, in
 // place of the error that the branch exists.
-func (p *publication) unpushed(err error) error {
+func (p *publication) pushHint(err error) error {
 	if !p.req.Push || api.CodeOf(err) != api.CodeExists {
 		return err
 	}

@@ -64,7 +64,7 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 		return nil, err
 	}
 	// It is compared again when the forks are recorded: this is for the right refusal.
-	if err := e.Store.View(func(tx *store.Tx) error { return unchanged(tx, from, o.Expect) }); err != nil {
+	if err := e.Store.View(func(tx *store.Tx) error { return checkRevision(tx, from, o.Expect) }); err != nil {
 		return nil, err
 	}
 	if holder, live := e.Supervisor(from); live && o.Accept {
@@ -106,7 +106,7 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 		if err != nil {
 			return err
 		}
-		taken, err := r.e.Taken(append(judges(names), names...))
+		taken, err := r.e.FirstTaken(append(judges(names), names...))
 		if err != nil {
 			return err
 		}

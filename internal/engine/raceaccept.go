@@ -58,7 +58,7 @@ func (e *Engine) noEarlierWork(c store.Cell) error {
 	})
 }
 
-func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {
+func (r *Race) accept(ctx context.Context, s *held, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {
 	var run store.Run
 	var to store.Checkpoint
 	var race *receipt.Race

@@ -33,7 +33,7 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	if err := e.addElsewhere(ctx, past); err != nil {
 		return nil, err
 	}
-	res := &api.RaceResult{Cell: s.cell.Name, Winner: &winner, Attempts: past.infos(), Also: []string{}, Kept: past.kept()}
+	res := &api.RaceResult{Cell: s.cell.Name, Winner: &winner, Attempts: past.infos(), Also: []string{}, Kept: past.keptCells()}
 	if err := s.choose(ctx, req, past, res); err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	return res, nil
 }
 
-// kept lists the cells of attempts that exist.
-func (p *pastRace) kept() []string {
+// keptCells lists the cells of attempts that exist.
+func (p *pastRace) keptCells() []string {
 	kept := []string{}
 	for _, a := range p.attempts {
 		if a.now.Name != "" {
@@ -113,12 +113,12 @@ func (e *Engine) finishAttempts(ctx context.Context, req api.ChooseRequest) erro
 }
 
 // choose decides, unless that was done before. It adds the decision to the result.
-func (s *session) choose(ctx context.Context, req api.ChooseRequest, past *pastRace, res *api.RaceResult) error {
+func (s *held) choose(ctx context.Context, req api.ChooseRequest, past *pastRace, res *api.RaceResult) error {
 	winner := past.attempts[*res.Winner-1]
 	if winner.run == nil {
 		return api.Refusef(api.CodeNoAttempt, "`forkcell log "+winner.name()+"` shows what happened in it", "attempt %d, cell %s, has no result of the race", *res.Winner, winner.name())
 	}
-	if done, err := s.chosen(winner.run); err != nil || done != "" {
+	if done, err := s.winningDecision(winner.run); err != nil || done != "" {
 		res.DecisionID = done
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *session) choose(ctx context.Context, req api.ChooseRequest, past *pastR
 }
 
 // mayChoose returns the reason why an attempt cannot be chosen, if there is one.
-func (s *session) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAttempt) error {
+func (s *held) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAttempt) error {
 	name, after := s.cell.Name, winner.run.CheckpointAfter.ID
 	switch {
 	case s.head.ID != past.base:
@@ -154,9 +154,9 @@ func (s *session) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAt
 	return s.e.noEarlierWork(s.cell)
 }
 
-// chosen returns the decision by which the cell has accepted a run as the winner of a
+// winningDecision returns the decision by which the cell has accepted a run as the winner of a
 // race, if it stands and the cell has not left the state that it was moved to.
-func (s *session) chosen(winner *receipt.Run) (id string, err error) {
+func (s *held) winningDecision(winner *receipt.Run) (id string, err error) {
 	if s.cell.Inherited[winner.RunID] != accepted {
 		return "", nil
 	}

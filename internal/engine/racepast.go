@@ -91,7 +91,7 @@ func (e *Engine) pastRaceOf(tx *store.Tx, c store.Cell, whole bool) (*pastRace, 
 		return nil, err
 	}
 	p := &pastRace{id: made.Details[detailRace], cell: c.ForkedCell, base: c.ForkedCheckpoint}
-	if judge, err := e.belongs(tx, c.ForkedCell, p.id); err != nil || judge {
+	if judge, err := e.belongsToRace(tx, c.ForkedCell, p.id); err != nil || judge {
 		return nil, err
 	}
 	if err := e.addForks(tx, p, st.Seq, made); err != nil {
@@ -122,9 +122,9 @@ func (e *Engine) raceFork(st store.Statement) (*receipt.Change, error) {
 	return c, nil
 }
 
-// belongs reports whether a cell was made by a race: a cell that was forked from it by
+// belongsToRace reports whether a cell was made by a race: a cell that was forked from it by
 // the same race is that of a judge.
-func (e *Engine) belongs(tx *store.Tx, cellID, race string) (bool, error) {
+func (e *Engine) belongsToRace(tx *store.Tx, cellID, race string) (bool, error) {
 	st, err := tx.FirstOfCell(cellID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -245,7 +245,7 @@ func (e *Engine) addJudges(tx *store.Tx, p *pastRace, whole bool) error {
 		return err
 	}
 	for _, f := range forks {
-		judges, err := e.belongs(tx, f.ID, p.id)
+		judges, err := e.belongsToRace(tx, f.ID, p.id)
 		if err != nil {
 			return err
 		}

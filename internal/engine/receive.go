@@ -20,10 +20,10 @@ import (
 // was made from the same directory. What the daemon's cell has accepted comes to the
 // mirror as an archive, and is applied from there by the rules of any other cell.
 
-// Accepted returns the newest state of a cell up to which everything is accepted, the
+// AcceptedState returns the newest state of a cell up to which everything is accepted, the
 // states of the source that it contains, and which of the given roots it contains. With
 // receipts it lists those of the work in it.
-func (e *Engine) Accepted(_ context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error) {
+func (e *Engine) AcceptedState(_ context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error) {
 	c, err := e.FindCell(cell)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (e *Engine) Receive(ctx context.Context, cell string, state api.ReceiveRequ
 	return s.receive(e.WithProgress(ctx), state, open)
 }
 
-func (s *session) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
+func (s *held) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
 	var first, applied store.Checkpoint
 	var source *store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
@@ -252,7 +252,7 @@ func (s *session) receive(ctx context.Context, state api.ReceiveRequest, open fu
 }
 
 // hasReceived reports whether the state of the mirror is the one to be received.
-func (s *session) hasReceived(state api.ReceiveRequest, first store.Checkpoint, source *store.Checkpoint) bool {
+func (s *held) hasReceived(state api.ReceiveRequest, first store.Checkpoint, source *store.Checkpoint) bool {
 	from := ""
 	if source != nil {
 		from = source.ID
@@ -263,7 +263,7 @@ func (s *session) hasReceived(state api.ReceiveRequest, first store.Checkpoint, 
 // takeReceived seals an unpacked state. It follows the first state of the mirror, and
 // contains the given state of the source, if any: the mirror need not have what lies
 // between. Its layer is based on the last applied state, which is similar.
-func (s *session) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
+func (s *held) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
 	was, err := s.e.Tree(applied, workspace.AreaWorkspace)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 }
 
 // checkRefresh refuses a refresh from something else than the cell was made from.
-func (s *session) checkRefresh(req api.RefreshRequest) error {
+func (s *held) checkRefresh(req api.RefreshRequest) error {
 	switch {
 	case req.Upload == "" && s.cell.SourceKind != "dir":
 		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s has no source directory", s.cell.Name)
@@ -59,7 +59,7 @@ func (s *session) checkRefresh(req api.RefreshRequest) error {
 
 // refreshLive seals the changes of a live directory: the source is the workspace,
 // so it already has them.
-func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
+func (s *held) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
 	from := s.head
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api
 	return res, home.LongPath(s.cell, err)
 }
 
-func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
+func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
 	var base store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		base, err = s.refreshBase(tx, req.BasedOn)
@@ -128,7 +128,7 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 // refreshBase returns the state that both sides of a refresh are compared with: the
 // newest one in the cell's history with one of the given roots, which the caller's
 // directory has had, else the last applied one.
-func (s *session) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, error) {
+func (s *held) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, error) {
 	line, err := tx.Lineage(s.head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
@@ -146,7 +146,7 @@ func (s *session) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, e
 			}
 		}
 	}
-	return s.shared(tx, s.head)
+	return s.baseState(tx, s.head)
 }
 
 // openedSource is the present source of a cell.
@@ -158,7 +158,7 @@ type openedSource struct {
 }
 
 // openSource reads the source directory, or the upload that stands for it.
-func (s *session) openSource(ctx context.Context, req api.RefreshRequest, base *tree.Tree) (*openedSource, error) {
+func (s *held) openSource(ctx context.Context, req api.RefreshRequest, base *tree.Tree) (*openedSource, error) {
 	if req.Upload != "" {
 		f, err := s.e.openUpload(req.Upload)
 		if err != nil {
@@ -187,7 +187,7 @@ const kindRefresh = "refresh"
 
 // takeSource seals two states: the present source, which later applies and
 // refreshes compare with, and the cell with the source's changes.
-func (s *session) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
+func (s *held) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
 	changes, err := tree.Diff(baseTree, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
 		return home.LongPath(s.cell, err)

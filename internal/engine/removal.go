@@ -20,7 +20,7 @@ const heldByRemove = "rm"
 // holdToRemove holds a cell without the home's lock. Many cells are removed at once:
 // who has that lock and waits for it again also waits for a gc that came between,
 // which waits for the first one.
-func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*session, error) {
+func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*held, error) {
 	s, err := e.holdFor(ctx, name, heldByRemove, wait, abandon)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Durati
 
 // removeHeld removes cells that are held. With now their states are not kept. also runs in the same transaction. race is
 // the id of the race that they belong to, if any.
-func (e *Engine) removeHeld(held []*session, race string, now bool, also func(*store.Tx) error) error {
+func (e *Engine) removeHeld(held []*held, race string, now bool, also func(*store.Tx) error) error {
 	lock, err := e.Store.LockHome(false)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func putRace(tx *store.Tx, id string, in raceIntent) error {
 // It leaves out cells to keep, and cells that others use or have renamed. A cell that
 // cannot be removed now stays in the intent.
 func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep func(raceFork) (bool, error)) (stay []string, err error) {
-	var held []*session
+	var held []*held
 	defer func() {
 		for _, s := range held {
 			s.release()
@@ -130,7 +130,7 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 }
 
 // holdFork takes a cell of a race to remove it. The session is nil if the cell stays.
-func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*session, error) {
+func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*held, error) {
 	if stays, err := keep(f); err != nil || stays {
 		return nil, err
 	}
@@ -207,16 +207,16 @@ func (e *Engine) settleRace(ctx context.Context, id string) error {
 		return fmt.Errorf("intent %s: %w", id, err)
 	}
 	e.Logger.Info("remove the cells of a race whose process died", "cell", in.Cell, "race", id)
-	stay, err := e.removeForks(ctx, id, in, e.adopted)
+	stay, err := e.removeForks(ctx, id, in, e.isAdopted)
 	if len(stay) > 0 {
 		e.Logger.Info("cells of that race stay: they were used since", "cells", strings.Join(stay, " "))
 	}
 	return err
 }
 
-// adopted reports whether a cell of a race was used for anything else since: then it
+// isAdopted reports whether a cell of a race was used for anything else since: then it
 // is no longer the race's to remove.
-func (e *Engine) adopted(f raceFork) (used bool, err error) {
+func (e *Engine) isAdopted(f raceFork) (used bool, err error) {
 	err = e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.Runs(f.ID)
 		used = len(runs) > 1 || len(runs) == 1 && runs[0].Decision != pending

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
+func (e *Engine) spec(c store.Cell, req runRequest) (a resolvedRequest, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
 		return a, err
 	}
@@ -29,7 +29,7 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	if a.grants, err = e.newGrants(given, req); err != nil {
 		return a, err
 	}
-	if given, err = e.limited(&a, given); err != nil {
+	if given, err = e.applyCeiling(&a, given); err != nil {
 		return a, err
 	}
 	if a.policy, err = e.narrowed(given, req); err != nil {
@@ -82,13 +82,13 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 
 // checkGrants refuses what the policy needs without a grant, of the host or of a control
 // that it loosens, and hides the secrets in granted paths.
-func (e *Engine) checkGrants(a *resolved, c store.Cell) error {
+func (e *Engine) checkGrants(a *resolvedRequest, c store.Cell) error {
 	for _, name := range a.policy.Environment.Inherit {
 		if err := a.grants.env(name); err != nil {
 			return err
 		}
 	}
-	if err := a.grants.loosened(a.policy); err != nil {
+	if err := a.grants.addLoosened(a.policy); err != nil {
 		return err
 	}
 	if err := a.grants.refusal(); err != nil {

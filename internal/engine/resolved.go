@@ -13,8 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// resolved is a request checked against the cell and the policy.
-type resolved struct {
+// resolvedRequest is a request checked against the cell and the policy.
+type resolvedRequest struct {
 	runtime string
 	driver  driver.Driver // of the runtime
 	spec    driver.Spec   // without the workspace's mounts
@@ -31,13 +31,13 @@ type resolved struct {
 
 // inWorkspace reports whether a listed path is in the workspace, which covers the
 // path of the host.
-func (a *resolved) inWorkspace(listed string) bool {
+func (a *resolvedRequest) inWorkspace(listed string) bool {
 	return a.inside != "" && fsx.Within(listed, a.inside)
 }
 
 // take adds a path of the host that the policy lists, and checks its grant. With
 // the operator's root file system, read-only paths come from there.
-func (a *resolved) take(listed string, write bool, root string) error {
+func (a *resolvedRequest) take(listed string, write bool, root string) error {
 	if !write && root != "" && root != rootHost && root != rootHostOverlay {
 		return nil
 	}
@@ -54,8 +54,8 @@ func (a *resolved) take(listed string, write bool, root string) error {
 
 // hide applies the secret rules to the shown paths. An area of a backend without
 // overlays is a copy without secrets.
-func (a *resolved) hide(c store.Cell) error {
-	named := a.grants.named()
+func (a *resolvedRequest) hide(c store.Cell) error {
+	named := a.grants.namedPaths()
 	for _, dir := range a.shown {
 		named = append(named, dir.real)
 	}

@@ -110,7 +110,7 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 // stateBeforeRun returns the state before a run. If the run was not named, the last
 // run may already be undone, and earlier runs with it. The head then stays: the
 // state before that run would bring back undone work.
-func (s *session) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
+func (s *held) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
 	here, err := lineageSet(tx, s.head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
@@ -123,7 +123,7 @@ func (s *session) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.C
 
 // moveBack moves the head to a state and decides every run that this undoes. first,
 // if set, gets the given result; the others are restored.
-func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
+func (s *held) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
 	undone, err := s.mayMoveBack(to, first)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 		res.Notes = append(res.Notes, "it was there already")
 		return res, nil
 	}
-	if res.Elsewhere, err = s.e.Elsewhere(ctx, s.head, to); err != nil {
+	if res.Elsewhere, err = s.e.CountOutside(ctx, s.head, to); err != nil {
 		return nil, err
 	}
 	err = s.moveHead(ctx, to, func(tx *store.Tx) error {
@@ -169,11 +169,11 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 
 // takesBackOnly refuses a move to a state that takes back other runs than those that were
 // shown, if a request names those.
-func (s *session) takesBackOnly(to store.Checkpoint, first *store.Run, shown []string) error {
+func (s *held) takesBackOnly(to store.Checkpoint, first *store.Run, shown []string) error {
 	if len(shown) == 0 {
 		return nil
 	}
-	undone, err := s.undone(to, first)
+	undone, err := s.undoneRuns(to, first)
 	for _, r := range undone {
 		if !slices.Contains(shown, r.ID) {
 			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.cell.Name+"` shows all that waits", "this would also take back run %s, which the request does not name", r.ID)
@@ -184,11 +184,11 @@ func (s *session) takesBackOnly(to store.Checkpoint, first *store.Run, shown []s
 
 // mayMoveBack returns the runs that a move to a state undoes. It refuses a state that
 // was freed, and a caller who may not leave accepted work.
-func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+func (s *held) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	if err := home.CheckUsable(to); err != nil {
 		return nil, err
 	}
-	undone, err := s.undone(to, first)
+	undone, err := s.undoneRuns(to, first)
 	if err != nil {
 		return nil, err
 	}
@@ -207,9 +207,9 @@ func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Ru
 // a restore that decides about no run.
 const detailLeft = "left"
 
-// undone lists the runs, newest first, whose work is in the present state and not
+// undoneRuns lists the runs, newest first, whose work is in the present state and not
 // in the new one.
-func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+func (s *held) undoneRuns(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	var out []store.Run
 	err := s.e.Store.View(func(tx *store.Tx) error {
 		runs, err := tx.Runs(s.cell.ID)

@@ -54,7 +54,7 @@ func (e *Engine) pausedMoment(ctx context.Context, c store.Cell) (m pausedMoment
 	if c.Paused == nil {
 		return m, notStarted(c, "")
 	}
-	m.pause, m.image = c.Paused, e.Images().Image(moments.Paused(c.Paused.RunID))
+	m.pause, m.image = c.Paused, e.Images().Image(moments.PausedImage(c.Paused.RunID))
 	if err = m.image.Verify(ctx, m.pause.Image); err == nil {
 		err = e.signedPause(c)
 	}
@@ -239,7 +239,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 		err = ready(l.describe())
 	}
 	if err == nil {
-		err = l.resumed(m.pause)
+		err = l.recordResume(m.pause)
 	}
 	if err != nil {
 		return errors.Join(resumeError(s.cell, err), l.undo(), r.relockHome(), r.discard())
@@ -250,7 +250,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 }
 
 // resumeRequest returns the request for the run of a cell that is resumed.
-func (s *session) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]byte) (runRequest, error) {
+func (s *held) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]byte) (runRequest, error) {
 	values, err := network.TakeValues(secrets)
 	if err != nil {
 		return runRequest{}, api.Usagef("", "%v", err)
@@ -278,7 +278,7 @@ func (s *session) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string]
 }
 
 // sameFiles refuses memory whose files are not those that the cell has now.
-func (s *session) sameFiles(ctx context.Context, m pausedMoment) error {
+func (s *held) sameFiles(ctx context.Context, m pausedMoment) error {
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
@@ -301,8 +301,8 @@ func resumeError(c store.Cell, err error) error {
 	return err
 }
 
-// resumed records that the cell is live.
-func (l *liveRun) resumed(p *store.Pause) error {
+// recordResume records that the cell is live.
+func (l *liveRun) recordResume(p *store.Pause) error {
 	e := l.r.e
 	failpoint.Hit("resume.ready")
 	err := e.Store.Update(func(tx *store.Tx) error { return l.r.endPause(tx, receipt.OpResume) })

@@ -49,7 +49,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 		return res, err
 	}
 	defer s.release()
-	to, err := s.rewound(ctx, known.begin, turn, res)
+	to, err := s.rewoundState(ctx, known.begin, turn, res)
 	if err != nil {
 		return res, err
 	}
@@ -66,7 +66,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 // mayRewind refuses a turn whose state was freed, and a caller who may not leave
 // accepted work.
 func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
-	s := &session{e: e, cell: c}
+	s := &held{e: e, cell: c}
 	var to store.Checkpoint
 	err := e.Store.View(func(tx *store.Tx) (err error) {
 		if s.head, err = tx.Checkpoint(c.Head); err != nil {
@@ -82,9 +82,9 @@ func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
 	return err
 }
 
-// rewound returns the state of a turn, without the control files that were made since
+// rewoundState returns the state of a turn, without the control files that were made since
 // the session began. A new state is recorded, as one captured in the run of the turn.
-func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
+func (s *held) rewoundState(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
 	var first, to store.Checkpoint
 	var held *aside
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
@@ -123,7 +123,7 @@ func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, 
 }
 
 // withoutAside returns the edits that take the changes of control files back.
-func (s *session) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
+func (s *held) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *session) withoutAside(from, to store.Checkpoint, held *aside) ([]worksp
 }
 
 // parentMissing reports whether the directory of a path is not in a tree.
-func (s *session) parentMissing(t *tree.Tree, p string) (bool, error) {
+func (s *held) parentMissing(t *tree.Tree, p string) (bool, error) {
 	i := strings.LastIndexByte(p, '/')
 	if i < 0 {
 		return false, nil

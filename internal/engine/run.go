@@ -60,7 +60,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 		return nil, err
 	}
 	s.e = own
-	req.RunOptions = e.pinned(s.cell, req.RunOptions)
+	req.RunOptions = e.addPins(s.cell, req.RunOptions)
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command
 	if err == nil && ready.Err() != nil {
@@ -115,7 +115,7 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 	if e, err = e.withOwn(c, req.Policy); err != nil {
 		return nil, err
 	}
-	req.RunOptions = e.pinned(c, req.RunOptions)
+	req.RunOptions = e.addPins(c, req.RunOptions)
 	var head store.Checkpoint
 	err = e.View(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
@@ -148,13 +148,13 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 		Cache: cache,
 		Cell:  c.Name, Args: home.Recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: wanted.policy.Digest(), Grants: append([]string{}, wanted.grants.recorded()...), Degraded: append(append([]string{}, wanted.notes...), controls.Degraded...), Controls: api.Controls(controls),
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: wanted.policy.Digest(), Grants: append([]string{}, wanted.grants.usedGrants()...), Degraded: append(append([]string{}, wanted.notes...), controls.Degraded...), Controls: api.Controls(controls),
 	}, nil
 }
 
 // run is the state of one run during the transaction. Each step adds a part.
 type run struct {
-	*session
+	*held
 
 	rec store.Run
 	// recording is held while rec of a live cell changes: its assurance falls while
@@ -191,9 +191,9 @@ type runState struct {
 	diskAdded, turnBytes atomic.Int64
 	before, after        store.Checkpoint
 	sealed               workspace.Sealed
-	found                *drifted            // changes of others in a live directory after the seal
-	refused              []workspace.Refused // files of a live directory that no state can hold
-	givenUp              bool                // the live directory is gone, and the cell is being removed
+	found                *drifted                 // changes of others in a live directory after the seal
+	refused              []workspace.RefusedEntry // files of a live directory that no state can hold
+	givenUp              bool                     // the live directory is gone, and the cell is being removed
 }
 
 // runEvidence is the evidence that the receipt will bind.
@@ -223,9 +223,9 @@ type runEnd struct {
 	total        time.Time
 }
 
-// elsewhere counts what the run changed outside the workspace.
-func (r *run) elsewhere() []api.AreaChange {
-	list, err := r.e.Elsewhere(context.Background(), r.before, r.after)
+// countOutside counts what the run changed outside the workspace.
+func (r *run) countOutside() []api.AreaChange {
+	list, err := r.e.CountOutside(context.Background(), r.before, r.after)
 	if err != nil {
 		r.e.Logger.Warn("the changes of a run outside the workspace are not known", "run", r.rec.ID, "error", err)
 	}
@@ -238,7 +238,7 @@ func (r *run) result() *api.RunResult {
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, Elsewhere: r.elsewhere(), PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: statements.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
+		ChangedFiles: r.rec.Changed, Elsewhere: r.countOutside(), PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: statements.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
 		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
 }

@@ -15,8 +15,8 @@ import (
 // Runtimes returns the names of the runtimes, the usual one first.
 func Runtimes() []string { return []string{api.RuntimeNative, "gvisor", "microvm"} }
 
-// available is implemented by drivers that need a program that may be missing.
-type available interface {
+// availability is implemented by drivers that need a program that may be missing.
+type availability interface {
 	// Available returns why the driver cannot work here, if it cannot.
 	Available() error
 }
@@ -34,16 +34,16 @@ func (e *Engine) runtime(name string) (driver.Driver, error) {
 	if !ok {
 		return nil, api.Refusef(api.CodeRuntime, "leave --runtime out: native works here", "the runtime %s does not work here: "+noDriver, name)
 	}
-	if a, ok := d.(available); ok {
+	if a, ok := d.(availability); ok {
 		if err := a.Available(); err != nil {
-			return nil, unavailable(name, err)
+			return nil, unavailableError(name, err)
 		}
 	}
 	return d, nil
 }
 
-// unavailable returns the error of a runtime that does not work here.
-func unavailable(name string, err error) error {
+// unavailableError returns the error of a runtime that does not work here.
+func unavailableError(name string, err error) error {
 	hint := "leave --runtime out: native works here"
 	if no, ok := errors.AsType[*driver.UnenforceableError](err); ok && no.Remedy != "" {
 		err, hint = errors.New(no.Reason), no.Remedy

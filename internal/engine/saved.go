@@ -29,14 +29,14 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*SavedCell, error) 
 	}
 	saved := &SavedCell{LiveCell: inventory.LiveCell{Cell: c.Name, Actor: e.Caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}, Disk: e.PausedBytes(c)}
 	var run savedRun
-	_, err = run.read(e.Images().Image(moments.Paused(p.RunID)))
+	_, err = run.read(e.Images().Image(moments.PausedImage(p.RunID)))
 	if errors.Is(err, moments.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
 		return saved, nil // then no option is known, and none is given
 	}
 	if err != nil {
 		return nil, pausedMemoryError(c, err)
 	}
-	saved.Loose = loose(run.Options)
+	saved.Loose = looseOptions(run.Options)
 	return saved, nil
 }
 
@@ -68,6 +68,6 @@ func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCe
 		LiveCell: inventory.LiveCell{
 			Cell: c.Name, Actor: e.Caller.Actor(), Memory: narrower(o.Memory, limits.Memory), CPUs: narrower(o.CPUs, limits.CPUs),
 		},
-		CheckpointID: m.at.ID, Loose: loose(o),
+		CheckpointID: m.at.ID, Loose: looseOptions(o),
 	}, nil
 }

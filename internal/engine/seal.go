@@ -31,7 +31,7 @@ func (r *run) seal(ctx context.Context) error {
 	sealed, err := r.work.Seal(ctx)
 	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
 	if unkeepable {
-		r.unsealable(bad)
+		r.failUnsealable(bad)
 		if r.cell.Live == "" {
 			return nil
 		}
@@ -70,7 +70,7 @@ func (r *run) take(sealed workspace.Sealed) {
 	r.rec.After = r.after.ID
 }
 
-func (r *run) unsealable(bad *workspace.UnsealableError) {
+func (r *run) failUnsealable(bad *workspace.UnsealableError) {
 	r.rec.Outcome, r.rec.ExitCode = errored, 125
 	r.fail("the result cannot be kept: " + strings.Join(bad.Problems, "; "))
 	e := &api.Error{
@@ -101,8 +101,8 @@ func (r *run) noteOutcome() {
 // files: their masks work for the cell, not for the host.
 const hiddenByName = "left-out files of a live directory are hidden by name"
 
-// masked notes hiddenByName where it applies.
-func (r *run) masked() {
+// noteMasked notes hiddenByName where it applies.
+func (r *run) noteMasked() {
 	if len(r.spec.Mounts.Masks) > 0 {
 		r.degraded = append(r.degraded, hiddenByName)
 	}
@@ -111,7 +111,7 @@ func (r *run) masked() {
 // noteUncovered notes which left-out files the host has changed while the cell
 // could see their names.
 func (r *run) noteUncovered() {
-	paths, err := r.work.Uncovered()
+	paths, err := r.work.UncoveredPaths()
 	if err != nil {
 		r.degraded = append(r.degraded, "it is not known whether left-out files could be seen: "+err.Error())
 		return
@@ -164,7 +164,7 @@ func (r *run) noteLiveChanges(ctx context.Context) {
 
 // controlChanges lists the control files that differ between two states, and the
 // left-out paths that their repositories track.
-func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint) (control, tracked []string, err error) {
+func (s *held) controlChanges(ctx context.Context, from, to store.Checkpoint) (control, tracked []string, err error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
@@ -191,7 +191,7 @@ func (s *session) controlChanges(ctx context.Context, from, to store.Checkpoint)
 	if !git || err != nil {
 		return control, nil, err
 	}
-	was, now, err := s.tracked(ctx, from, to)
+	was, now, err := s.trackedPaths(ctx, from, to)
 	if err != nil {
 		return control, nil, err
 	}

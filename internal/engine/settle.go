@@ -30,7 +30,7 @@ func (r *run) recordStart(rec driver.Record) error {
 
 // settle finishes or undoes the work that a dead process left in this cell. This
 // process has the lock, so no other one works on it.
-func (s *session) settle(ctx context.Context) error {
+func (s *held) settle(ctx context.Context) error {
 	var intents []store.Intent
 	var runs []store.Run
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
@@ -61,7 +61,7 @@ func (s *session) settle(ctx context.Context) error {
 	return s.reload()
 }
 
-func (s *session) settleIntent(ctx context.Context, in store.Intent) error {
+func (s *held) settleIntent(ctx context.Context, in store.Intent) error {
 	switch in.Kind {
 	case intentSwitch:
 		return s.settleSwitch(ctx, in)
@@ -75,7 +75,7 @@ func (s *session) settleIntent(ctx context.Context, in store.Intent) error {
 
 // settleSwitch restores the live directory to the state in the database: the head
 // did not move, so the files must not either.
-func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
+func (s *held) settleSwitch(ctx context.Context, in store.Intent) error {
 	var sw switchIntent
 	if err := json.Unmarshal(in.Doc, &sw); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 
 // settleRun finishes a run whose supervisor died: it seals the files, and the flags
 // of the run decide.
-func (s *session) settleRun(ctx context.Context, rec store.Run) error {
+func (s *held) settleRun(ctx context.Context, rec store.Run) error {
 	var before store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		before, err = tx.Checkpoint(rec.Before)
@@ -94,7 +94,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err != nil {
 		return err
 	}
-	r := &run{session: s, rec: rec, runState: runState{before: before, after: before}}
+	r := &run{held: s, rec: rec, runState: runState{before: before, after: before}}
 	r.total = time.Now()
 	work, sealed, lost := s.e.Workspace.Resume(ctx, s.at, before.Layer, rec.ID)
 	if lost != nil && (!s.abandon || ctx.Err() != nil) {
@@ -168,7 +168,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 		return err
 	}
 	r.take(*sealed)
-	r.rec.Decision = r.automatic()
+	r.rec.Decision = r.automaticDecision()
 	if r.cell.Live == "" || r.rec.Decision != restored {
 		return nil
 	}

@@ -30,11 +30,11 @@ type proposal struct {
 
 // propose returns the undecided work up to a state. It refuses a request that names what
 // was shown, if that is not all of it.
-func (s *session) propose(chosen, tip string, req api.AcceptRequest) (*proposal, error) {
+func (s *held) propose(chosen, tip string, req api.AcceptRequest) (*proposal, error) {
 	p := &proposal{left: map[string]bool{}}
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if p.before, p.work, err = home.UndecidedWork(tx, s.cell, tip); err == nil {
-			p.inside, err = home.Inside(tx, s.cell, tip)
+			p.inside, err = home.ContainedIDs(tx, s.cell, tip)
 		}
 		return err
 	})
@@ -50,7 +50,7 @@ func (s *session) propose(chosen, tip string, req api.AcceptRequest) (*proposal,
 // checkShown refuses a request that does not name all the work that it decides about, or
 // that names work which the state does not contain. A request that names none is about
 // all of it.
-func (s *session) checkShown(p *proposal, chosen string, req api.AcceptRequest) error {
+func (s *held) checkShown(p *proposal, chosen string, req api.AcceptRequest) error {
 	named := slices.Concat(req.Runs, req.LeaveOut)
 	for _, id := range named {
 		if !p.inside[id] {
@@ -93,9 +93,9 @@ type madePart struct {
 	added bool // the state is new
 }
 
-// composed is an accepted part of the work: a chain of states, one for each accepted run
+// composition is an accepted part of the work: a chain of states, one for each accepted run
 // that changed something. What was captured between runs is part of the next run's.
-type composed struct {
+type composition struct {
 	parts []madePart
 	head  store.Checkpoint
 	// refreshed, if set, is the state before the parts, with the changes of a state of the
@@ -109,8 +109,8 @@ type composed struct {
 
 // part makes states that have only the selected part of the work, on top of what a refresh
 // brought in meanwhile.
-func (s *session) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*composed, error) {
-	pick, err := s.picked(ctx, p.before, req)
+func (s *held) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*composition, error) {
+	pick, err := s.acceptedPart(ctx, p.before, req)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *session) part(ctx context.Context, p *proposal, req api.AcceptRequest) 
 	if err != nil {
 		return nil, err
 	}
-	c := &composed{head: p.before}
+	c := &composition{head: p.before}
 	if c.whole, err = by.separate(repos); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func parents(paths map[string]bool) map[string]bool {
 }
 
 // withSource adds what refreshes brought in since the state before the work.
-func (s *session) withSource(ctx context.Context, c *composed, by *changedPaths) error {
+func (s *held) withSource(ctx context.Context, c *composition, by *changedPaths) error {
 	if by.merged == "" {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (s *session) withSource(ctx context.Context, c *composed, by *changedPaths)
 		return err
 	}
 	above := parents(by.source)
-	edits, err := s.selected(ctx, c.head, source, func(name string, dir bool) bool { return by.source[name] || dir && above[name] }, apply.Fail)
+	edits, err := s.selectedPart(ctx, c.head, source, func(name string, dir bool) bool { return by.source[name] || dir && above[name] }, apply.Fail)
 	if err != nil || len(edits) == 0 {
 		return err
 	}
@@ -200,8 +200,8 @@ func (s *session) withSource(ctx context.Context, c *composed, by *changedPaths)
 
 // partOf makes a state that adds the selected part of some work to another state. It
 // reports whether something was selected.
-func (s *session) partOf(ctx context.Context, on store.Checkpoint, w home.Work, selects func(string, bool) bool) (store.Checkpoint, bool, error) {
-	edits, err := s.selected(ctx, on, w.After(), selects, apply.Fail)
+func (s *held) partOf(ctx context.Context, on store.Checkpoint, w home.Work, selects func(string, bool) bool) (store.Checkpoint, bool, error) {
+	edits, err := s.selectedPart(ctx, on, w.After(), selects, apply.Fail)
 	if err != nil || len(edits) == 0 {
 		return on, false, err
 	}
@@ -225,7 +225,7 @@ type changedPaths struct {
 }
 
 // changedBy returns the paths that the steps since the state before the work changed.
-func (s *session) changedBy(ctx context.Context, p *proposal) (*changedPaths, error) {
+func (s *held) changedBy(ctx context.Context, p *proposal) (*changedPaths, error) {
 	var line []store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		line, err = tx.Lineage(s.head.ID)
@@ -262,7 +262,7 @@ func (s *session) changedBy(ctx context.Context, p *proposal) (*changedPaths, er
 }
 
 // addChanged adds the paths that differ between two states to a set.
-func (s *session) addChanged(ctx context.Context, from, to store.Checkpoint, set map[string]bool) error {
+func (s *held) addChanged(ctx context.Context, from, to store.Checkpoint, set map[string]bool) error {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (by *changedPaths) separate(repos *secretfiles.GitDirs) (whole []string, er
 }
 
 // state reads a checkpoint.
-func (s *session) state(id string) (c store.Checkpoint, err error) {
+func (s *held) state(id string) (c store.Checkpoint, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
 		c, err = tx.Checkpoint(id)
 		return err

@@ -15,7 +15,7 @@ import (
 // moveHead makes to the cell's state, in this order: intent, live directory (for
 // backends that have one), database. commit runs in the transaction that moves the
 // head.
-func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+func (s *held) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
 	if s.cell.Paused != nil && to.ID != s.cell.Head {
 		return s.refusePaused("")
 	}
@@ -74,7 +74,7 @@ type switchIntent struct {
 	Back bool `json:"back,omitempty"`
 }
 
-func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
+func (s *held) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
 	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.at, op)
 	if errors.Is(err, apply.ErrTarget) {
 		if s.abandon {
@@ -98,7 +98,7 @@ func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) 
 // missingDirError refuses to continue without a directory in which an operation was
 // interrupted: if its volume is only not mounted, the operation can be finished
 // later.
-func (s *session) missingDirError(dir string, err error) error {
+func (s *held) missingDirError(dir string, err error) error {
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeWaits, Err: err,
 		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
@@ -109,7 +109,7 @@ func (s *session) missingDirError(dir string, err error) error {
 // switchBack replaces one intent by another and carries it out. If others have
 // changed the same files since, all files stay as they are, and the next check of
 // the directory seals them.
-func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
+func (s *held) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
 	err := s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(old); err != nil {
@@ -131,7 +131,7 @@ func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) e
 }
 
 // endSwitch removes the intent of a switch that the database has recorded.
-func (s *session) endSwitch(op string) error {
+func (s *held) endSwitch(op string) error {
 	if err := s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
 		return err
 	}

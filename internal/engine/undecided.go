@@ -39,7 +39,7 @@ func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
 
 // runToAccept finds the run to accept: the one named, else the newest undecided
 // one, else the newest that was accepted already.
-func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
+func (s *held) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
 		return s.e.FindRun(tx, s.cell, ref)
 	}
@@ -65,7 +65,7 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 
 // acceptHint returns the command that accepts what waits in the cell, with further flags,
 // and what it does then. A failed run is accepted by its name and with --force only.
-func (s *session) acceptHint(tx *store.Tx, flags, does string) (string, error) {
+func (s *held) acceptHint(tx *store.Tx, flags, does string) (string, error) {
 	command := "`forkcell accept " + s.cell.Name
 	r, err := newestUndecided(tx, s.cell)
 	switch {
@@ -80,7 +80,7 @@ func (s *session) acceptHint(tx *store.Tx, flags, does string) (string, error) {
 
 // runToReject finds the run to reject: the one named, else the newest undecided one.
 // What is decided already is decided otherwise only by its name.
-func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
+func (s *held) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
 		return s.e.FindRun(tx, s.cell, ref)
 	}
@@ -100,7 +100,7 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 
 // acceptStates records that the cell accepts the captured states among the
 // ancestors of tip. The caller stores the cell.
-func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
+func (s *held) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
 	waiting, err := home.UnacceptedStates(tx, s.cell, tip.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 // state, inherited ones included. A failed run is never accepted, but superseded.
 // Captured states are accepted as well. chosen is the accepted run or captured
 // state, tip the accepted state, and head the state of the cell afterwards.
-func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
+func (s *held) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
 	runs, err := home.UndecidedRuns(tx, s.cell, tip.ID)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func checkReason(reason string) error {
 }
 
 // decideRun signs and records a decision about a run.
-func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
+func (s *held) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
 	if err := checkReason(d.Reason); err != nil {
 		return "", err
 	}

@@ -96,7 +96,7 @@ func journalError(last store.Apply, err error) error {
 
 // fitUndo removes from the plan what stays, and finds the conflicts with newer
 // changes.
-func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
+func (s *held) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 		return api.Usagef("", "%s: %v", quote.Path(plan.Target), quote.Cause(err))
 	}
 	defer target.Close()
-	written, err := s.written(last)
+	written, err := s.writtenState(last)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 		OnConflict: mode, Names: namesOf(target), Undo: true,
 		Only: func(path string, isDir bool) bool { return pick.Match(path, isDir) && !stays[path] },
 		Meaning: indexes(repos, map[apply.Side]gitread.Files{
-			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: secretfiles.InDir(target),
+			apply.BaseSide: written, apply.TheirSide: displacedFiles{src}, apply.OurSide: secretfiles.InDir(target),
 		}),
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	for _, op := range plan.Ops {
 		res.Written = append(res.Written, opJSON(op))
 	}
-	if conflicts = append(conflicts, unforeseen(req.Conflicts, chosen)...); len(conflicts) > 0 {
+	if conflicts = append(conflicts, unforeseenConflicts(req.Conflicts, chosen)...); len(conflicts) > 0 {
 		return undoConflict(plan.Target, conflicts)
 	}
 	return nil
@@ -176,9 +176,9 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 		"--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are")
 }
 
-// written returns the state that an apply wrote. If gc has freed it, it returns nil
+// writtenState returns the state that an apply wrote. If gc has freed it, it returns nil
 // and files are compared by their bytes.
-func (s *session) written(last store.Apply) (gitread.Files, error) {
+func (s *held) writtenState(last store.Apply) (gitread.Files, error) {
 	c, err := s.state(last.Checkpoint)
 	if err != nil || home.CheckUsable(c) != nil {
 		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
@@ -190,10 +190,10 @@ func (s *session) written(last store.Apply) (gitread.Files, error) {
 	return &stateTree{s.e, s.cell, c, t}, nil
 }
 
-// displaced reads the files that an apply replaced.
-type displaced struct{ src apply.Source }
+// displacedFiles reads the files that an apply replaced.
+type displacedFiles struct{ src apply.Source }
 
-func (d displaced) Open(path string) (*os.File, error) {
+func (d displacedFiles) Open(path string) (*os.File, error) {
 	r, err := d.src.Open(path, tree.Entry{})
 	if err != nil {
 		return nil, err
@@ -205,4 +205,4 @@ func (d displaced) Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-func (d displaced) Names(string) ([]string, error) { return nil, errors.ErrUnsupported }
+func (d displacedFiles) Names(string) ([]string, error) { return nil, errors.ErrUnsupported }

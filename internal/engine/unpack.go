@@ -18,7 +18,7 @@ const unpackedDir = "files"
 
 // unpack writes an archive to a directory of the home, which exists until it is
 // closed, and reads it with the rules of a cell.
-func (s *session) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*openedSource, error) {
+func (s *held) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*openedSource, error) {
 	if err := s.e.ExpireUploads(uploadLife); err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	if cfg.Source != nil {
 		set, err := cfg.Source.branchSet(cfg.Policy, values)
 		if err == nil {
-			together(set, cfg.Logins)
+			groupLogins(set, cfg.Logins)
 		}
 		return set, err
 	}
@@ -197,18 +197,18 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 		set.Drop()
 		return nil, err
 	}
-	together(set, cfg.Logins)
+	groupLogins(set, cfg.Logins)
 	return set, nil
 }
 
-// together tells a Set which credentials are the tokens of one login.
-func together(set *credential.Set, logins []api.Login) {
+// groupLogins tells a Set which credentials are the tokens of one login.
+func groupLogins(set *credential.Set, logins []api.Login) {
 	for _, l := range logins {
 		var names []string
 		for _, t := range l.Tokens {
 			names = append(names, t.Credential)
 		}
-		set.Together(l.Key, names)
+		set.GroupLogin(l.Key, names)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/network/egress/names"
 )
 
-// saved is the part of a gateway that the programs of its cell know. It has no value of a
+// savedGateway is the part of a gateway that the programs of its cell know. It has no value of a
 // credential.
-type saved struct {
+type savedGateway struct {
 	Authority   authority.Saved             `json:"authority"`
 	Names       names.Saved                 `json:"names"`
 	Credentials map[string]credential.Known `json:"credentials"`
@@ -27,7 +27,7 @@ func (g *Gateway) Save() ([]byte, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return json.Marshal(saved{Authority: a, Names: g.table.Save(), Credentials: g.gen.Credentials.Known()})
+	return json.Marshal(savedGateway{Authority: a, Names: g.table.Save(), Credentials: g.gen.Credentials.Known()})
 }
 
 // Known returns what the programs of the cell know of its credentials, for a later
@@ -59,12 +59,12 @@ func recall(set *credential.Set, text string) error {
 
 // Load returns a gateway that was saved. It serves nothing: it is the Source of others.
 func Load(data []byte) (*Gateway, error) {
-	var s saved
+	var s savedGateway
 	err := json.Unmarshal(data, &s)
 	if err != nil {
 		return nil, fmt.Errorf("a saved network: %w", err)
 	}
-	g := &Gateway{gen: &egress.Generation{Credentials: credential.Remembered(s.Credentials)}}
+	g := &Gateway{gen: &egress.Generation{Credentials: credential.FromKnown(s.Credentials)}}
 	if g.ca, err = authority.Load(s.Authority); err != nil {
 		return nil, err
 	}

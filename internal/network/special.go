@@ -26,7 +26,7 @@ func SpecialAddresses(p *policy.Policy, pins []string) (list []netip.Prefix) {
 func specialAddresses(network []policy.NetworkPolicy, pins []string) (list []netip.Prefix) {
 	for _, n := range network {
 		for _, e := range n.Endpoints {
-			if pinned(e, pins) {
+			if isPinned(e, pins) {
 				continue
 			}
 			ranges := slices.Clone(e.AllowedIPs)
@@ -48,8 +48,8 @@ func specialAddresses(network []policy.NetworkPolicy, pins []string) (list []net
 // allow.
 func SpecialParts(p netip.Prefix) []netip.Prefix { return dial.Special(p) }
 
-// pinned reports whether pins of the operator decide about every connection of an endpoint.
-func pinned(e policy.Endpoint, pins []string) bool {
+// isPinned reports whether pins of the operator decide about every connection of an endpoint.
+func isPinned(e policy.Endpoint, pins []string) bool {
 	d, err := newDialer(pins)
 	if err != nil || !e.Host.Exact() {
 		return false

@@ -69,7 +69,7 @@ func ReadFile(ctx context.Context, path string, wanted []policy.Credential, name
 		if i < 0 {
 			continue
 		}
-		err := permits(l, wanted[i], slices.Contains(named, l.Name))
+		err := checkPermitted(l, wanted[i], slices.Contains(named, l.Name))
 		var value *credential.Value
 		if err == nil {
 			value, err = reader.Read(ctx, l.Source)
@@ -83,9 +83,9 @@ func ReadFile(ctx context.Context, path string, wanted []policy.Credential, name
 	return values, nil
 }
 
-// permits refuses a credential that the policy would send to a host that its
+// checkPermitted refuses a credential that the policy would send to a host that its
 // line does not cover.
-func permits(l credential.Line, c policy.Credential, named bool) error {
+func checkPermitted(l credential.Line, c policy.Credential, named bool) error {
 	switch to := l.Uncovered(c); {
 	case len(l.For) == 0 && named, to == "":
 		return nil

@@ -48,7 +48,7 @@ func (r *reader) credential(n *yaml.Node, name string, p *Policy, exposed map[st
 		}
 	}
 	if len(o.list("endpoints")) == 0 && !o.wrongList("endpoints") {
-		o.missing("endpoints", "missing or empty; a credential goes nowhere else")
+		o.missingKey("endpoints", "missing or empty; a credential goes nowhere else")
 	}
 	if o.has("inject") {
 		c.Header, c.Format = o.inject()
@@ -59,7 +59,7 @@ func (r *reader) credential(n *yaml.Node, name string, p *Policy, exposed map[st
 	c.ReplaceInHeaders, c.ReplaceInQuery = o.headerNames("replace_in_headers"), o.parameterNames("replace_in_query")
 	c.ReplaceInBody, c.KeepInBody = o.boolean("replace_in_body", false), o.boolean("keep_in_body", false)
 	if !o.has("inject") && !o.has("expose_as") {
-		o.missing("inject", "missing, and so is expose_as; without them the credential is never used")
+		o.missingKey("inject", "missing, and so is expose_as; without them the credential is never used")
 		return c
 	}
 	o.places(c, p)
@@ -136,7 +136,7 @@ func (o *object) inject() (header, format string) {
 		return "", ""
 	}
 	if !in.has("header") {
-		in.missing("header", "missing")
+		in.missingKey("header", "missing")
 	} else if header = in.text("header"); header != "" {
 		if why := refuseHeader(header); why != "" {
 			in.bad("header", "%s %s", show(header), why)

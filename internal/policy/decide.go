@@ -56,7 +56,7 @@ func needed(found []candidate, q Request) (Inspection, bool) {
 	for _, c := range found {
 		as := c.ep.Protocol
 		switch {
-		case as.inspected():
+		case as.isInspected():
 		case q.Method == textMessage && c.ep.readsMessages():
 			as = GraphQL
 		default:
@@ -152,7 +152,7 @@ func mostSpecific(found []candidate) []candidate {
 // denial looks for a deny rule that matches. An enforced one takes precedence
 // over one that is only recorded.
 func denial(found []candidate, q Request) (first Explanation, denied bool) {
-	meant := known(found, q.Facts)
+	meant := withKnownMeanings(found, q.Facts)
 	for _, c := range found {
 		rule := c.denies(q, meant)
 		if rule == "" {
@@ -189,12 +189,12 @@ func (c candidate) denies(q Request, known *Facts) string {
 func (r *Rule) denies(f *Facts) bool {
 	operation := func(op GraphQLOperation) bool { return r.MatchesOperation(op, true) }
 	return slices.ContainsFunc(f.Operations, operation) || slices.ContainsFunc(f.Calls, r.MatchesCall) ||
-		len(f.Upkeep) > 0 && r.everything()
+		len(f.Upkeep) > 0 && r.matchesAll()
 }
 
-// known returns facts with every meaning that an endpoint registered for each
+// withKnownMeanings returns facts with every meaning that an endpoint registered for each
 // persisted query, so that all deny rules are applied to it.
-func known(found []candidate, f *Facts) *Facts {
+func withKnownMeanings(found []candidate, f *Facts) *Facts {
 	if f == nil || !slices.ContainsFunc(f.Operations, func(op GraphQLOperation) bool { return op.Persisted != "" }) {
 		return f
 	}
@@ -210,9 +210,9 @@ func known(found []candidate, f *Facts) *Facts {
 	return &out
 }
 
-// unread returns the first operation of a request whose meaning no endpoint
+// unknownOperation returns the first operation of a request whose meaning no endpoint
 // knows; "" if there is none.
-func unread(found []candidate, f *Facts) string {
+func unknownOperation(found []candidate, f *Facts) string {
 	for _, op := range f.Operations {
 		reason := ""
 		for _, c := range found {
@@ -243,7 +243,7 @@ func permission(found []candidate, q Request) Explanation {
 	readers := found
 	if q.Facts != nil {
 		readers = slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return !c.ep.concerns(q.Facts) })
-		if reason := unread(readers, q.Facts); reason != "" {
+		if reason := unknownOperation(readers, q.Facts); reason != "" {
 			return audited(Explanation{Rule: readers[0].name, Reason: reason}, audit)
 		}
 	}

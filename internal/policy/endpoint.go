@@ -50,7 +50,7 @@ func (r *reader) endpoint(n *yaml.Node, path string) Endpoint {
 
 func (o *object) host() match.Host {
 	if !o.has("host") {
-		o.missing("host", "missing")
+		o.missingKey("host", "missing")
 		return match.Host{}
 	}
 	s, ok := o.r.text(o.vals["host"], o.at("host"))
@@ -86,7 +86,7 @@ func (o *object) ports() []uint16 {
 		out = append(out, uint16(o.r.integer(n, index(o.at("ports"), i), 1, 65535)))
 	}
 	if len(out) == 0 && !o.wrongList("ports") {
-		o.missing("port", "missing; write the port, as in port: 443")
+		o.missingKey("port", "missing; write the port, as in port: 443")
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -222,7 +222,7 @@ func (o *object) protocolSettings(e *Endpoint) {
 
 func (o *object) credentialSettings(e *Endpoint) {
 	if o.has("credential_binding") {
-		o.refused("credential_binding", "there are no providers here; name the credential and its endpoints under credentials")
+		o.refuseKey("credential_binding", "there are no providers here; name the credential and its endpoints under credentials")
 	}
 	e.WebsocketRewrite = o.boolean("websocket_credential_rewrite", false)
 	e.RequestBodyRewrite = o.boolean("request_body_credential_rewrite", false)

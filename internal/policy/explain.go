@@ -68,7 +68,7 @@ func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 	claims := p.claims(ctx)
 	best := -1
 	for i, c := range claims {
-		if (name == c.dir || !c.single && beneath(name, c.dir)) && (best < 0 || len(c.dir) > len(claims[best].dir)) {
+		if (name == c.dir || !c.single && isInside(name, c.dir)) && (best < 0 || len(c.dir) > len(claims[best].dir)) {
 			best = i
 		}
 	}
@@ -82,7 +82,7 @@ func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 		return Explanation{Allowed: c.access != AccessAbsent, Access: c.access, Rule: c.rule, Reason: c.reason}
 	}
 	for _, c := range claims {
-		if c.access != AccessAbsent && beneath(c.dir, name) {
+		if c.access != AccessAbsent && isInside(c.dir, name) {
 			return Explanation{Allowed: true, Access: AccessReadOnly, Rule: ruleCell, Reason: "an empty directory that leads to " + c.dir}
 		}
 	}
@@ -104,9 +104,9 @@ func leading(name string, claims []claim) (Explanation, bool) {
 		}
 		top, _, deep := strings.Cut(below, "/")
 		switch {
-		case beneath(c.dir, name) && name != privateTmp:
+		case isInside(c.dir, name) && name != privateTmp:
 			return Explanation{Allowed: true, Access: AccessReadOnly, Rule: ruleCell, Reason: "an empty directory that leads to " + c.dir}, true
-		case deep && beneath(name, privateTmp+"/"+top):
+		case deep && isInside(name, privateTmp+"/"+top):
 			in, found = Explanation{Access: AccessAbsent, Rule: ruleCell, Reason: "nothing can be made in a directory that only leads to " + c.dir}, true
 		}
 	}
@@ -136,7 +136,7 @@ func (p *Policy) claims(ctx PathContext) []claim {
 	if ctx.Workspace != "" {
 		if p.Filesystem.IncludeWorkdir {
 			add(ctx.Workspace, AccessReadWrite, "filesystem_policy.include_workdir", "the workspace")
-		} else if !beneath(ctx.Workspace, privateTmp) { // there the cell can make it
+		} else if !isInside(ctx.Workspace, privateTmp) { // there the cell can make it
 			add(ctx.Workspace, AccessAbsent, "filesystem_policy.include_workdir", "the policy leaves the workspace out")
 		}
 	}
@@ -151,7 +151,7 @@ func (p *Policy) claims(ctx PathContext) []claim {
 		add(path.Clean(x), AccessReadOnly, "--ro", "added by the operator")
 	}
 	covered := func(x string) bool {
-		return p.Filesystem.IncludeWorkdir && ctx.Workspace != "" && beneath(x, ctx.Workspace)
+		return p.Filesystem.IncludeWorkdir && ctx.Workspace != "" && isInside(x, ctx.Workspace)
 	}
 	for _, x := range p.Filesystem.ReadWrite {
 		if covered(x) {
@@ -187,7 +187,7 @@ func ownClaims() []claim {
 	for _, dir := range []string{"/dev", "/sys", "/run", "/var/run"} {
 		out = append(out, claim{dir: dir, access: AccessAbsent, rule: ruleCell, reason: "nothing of the host's " + dir + " exists in a cell"})
 	}
-	for _, p := range own() {
+	for _, p := range builtinPaths() {
 		if strings.HasPrefix(p, "/dev/") {
 			out = append(out, claim{dir: p, access: AccessReadWrite, rule: ruleCell, reason: "a device of the cell's own /dev"})
 		}
@@ -199,7 +199,7 @@ func ownClaims() []claim {
 // makes /etc writable, they can be changed too.
 func (p *Policy) ownFiles() (out []claim) {
 	access, reason := AccessReadOnly, "the cell's own file, not the host's"
-	if slices.ContainsFunc(p.Filesystem.ReadWrite, func(dir string) bool { return beneath("/etc", dir) }) {
+	if slices.ContainsFunc(p.Filesystem.ReadWrite, func(dir string) bool { return isInside("/etc", dir) }) {
 		access, reason = AccessReadWrite, reason+"; changes stay in the cell"
 	}
 	for _, name := range []string{"passwd", "group", "hosts", "hostname", "machine-id", "resolv.conf", "nsswitch.conf"} {

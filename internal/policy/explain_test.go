@@ -181,9 +181,9 @@ func TestContent(t *testing.T) {
 		{"GET /user", "", "no JSON", nil, false, policy.Explanation{Allowed: true, Rule: "network_policies.github.endpoints[0].rules[1]", Reason: "the rule allows it"}},
 	} {
 		asked := false
-		s := policy.Sent{RawQuery: c.query, Request: policy.Request{Host: "api.github.com", Port: 443}}
+		s := policy.SentRequest{RawQuery: c.query, Request: policy.Request{Host: "api.github.com", Port: 443}}
 		s.Method, s.Path, _ = strings.Cut(c.request, " ")
-		s.Content = func(as policy.Inspection, s policy.Sent) (*policy.Facts, string) {
+		s.Content = func(as policy.Inspection, s policy.SentRequest) (*policy.Facts, string) {
 			asked = true
 			if as.Protocol != policy.GraphQL || as.MaxBody != policy.DefaultMaxBody || s.Path != "/graphql" {
 				t.Errorf("%s is to be read as %+v with the path %s", c.request, as, s.Path)
@@ -194,7 +194,7 @@ func TestContent(t *testing.T) {
 			t.Errorf("%s: asked for its content: %v; %s", c.request, asked, diff)
 		}
 	}
-	s := policy.Sent{Request: policy.Request{Host: "api.github.com", Port: 443, Method: "POST", Path: "/graphql"}}
+	s := policy.SentRequest{Request: policy.Request{Host: "api.github.com", Port: 443, Method: "POST", Path: "/graphql"}}
 	if x := p.ExplainSent(s); x.Allowed || !strings.Contains(x.Reason, "give --body") {
 		t.Errorf("without content: %+v", x)
 	}

@@ -54,9 +54,9 @@ func (f *Facts) empty() bool {
 	return len(f.Operations)+len(f.Calls)+len(f.Upkeep) == 0
 }
 
-// inspected reports whether requests of a protocol are decided by their
+// isInspected reports whether requests of a protocol are decided by their
 // content. For a websocket only the messages are, see Endpoint.readsMessages.
-func (v Protocol) inspected() bool {
+func (v Protocol) isInspected() bool {
 	switch v {
 	case GraphQL, ModelContext, JSONRPC, GRPC:
 		return true
@@ -112,8 +112,8 @@ func (r *Rule) MatchesCall(c Call) bool {
 	return len(r.Tools) == 0 || c.Method == toolsCall && anyText(r.Tools, c.Tool)
 }
 
-// everything reports whether a rule matches every message of its protocol.
-func (r *Rule) everything() bool {
+// matchesAll reports whether a rule matches every message of its protocol.
+func (r *Rule) matchesAll() bool {
 	switch {
 	case r.Operation != OperationNone:
 		return r.Operation == OperationAny && len(r.Fields) == 0 && (r.OperationName.IsZero() || r.OperationName.String() == "*")

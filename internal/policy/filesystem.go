@@ -17,9 +17,9 @@ func DefaultReadOnly() []string {
 	return []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr"}
 }
 
-// own returns the paths that every cell has, whether listed or not. Listing one
+// builtinPaths returns the paths that every cell has, whether listed or not. Listing one
 // is allowed and changes nothing.
-func own() []string {
+func builtinPaths() []string {
 	return []string{
 		"/proc", "/proc/self", "/tmp",
 		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
@@ -27,10 +27,10 @@ func own() []string {
 	}
 }
 
-func isOwn(p string) bool { return slices.Contains(own(), p) }
+func isOwn(p string) bool { return slices.Contains(builtinPaths(), p) }
 
-// beneath reports whether p is dir or below it.
-func beneath(p, dir string) bool {
+// isInside reports whether p is dir or below it.
+func isInside(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
 }
 
@@ -68,7 +68,7 @@ func (r *reader) pathList(o *object, key string, other []string) []string {
 			out = append(out, p)
 		}
 	}
-	return sorted(out)
+	return sortedSet(out)
 }
 
 // refusePath returns why a path cannot be listed.
@@ -104,12 +104,12 @@ func OffLimits(p string, homes []string) string {
 		return "is the whole host"
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-		if beneath(p, dir) {
+		if isInside(p, dir) {
 			return "cannot be listed: a cell has nothing of the host's " + dir
 		}
 	}
 	for _, home := range homes {
-		if home != "" && home != "/" && beneath(path.Clean(home), p) {
+		if home != "" && home != "/" && isInside(path.Clean(home), p) {
 			return "holds the caller's home, which cannot be listed as a whole"
 		}
 	}

@@ -71,9 +71,9 @@ func (o *object) allowBase(e *Endpoint) {
 		o.bad("access", "there are no presets for protocol: %s; write rules", e.Protocol)
 	case o.has("access"), o.has("rules"), e.MCP.AllMethods:
 	case presets:
-		o.missing("rules", "missing; protocol: %s needs rules or access", e.Protocol)
+		o.missingKey("rules", "missing; protocol: %s needs rules or access", e.Protocol)
 	default:
-		o.missing("rules", "missing; protocol: %s needs rules", e.Protocol)
+		o.missingKey("rules", "missing; protocol: %s needs rules", e.Protocol)
 	}
 }
 
@@ -89,7 +89,7 @@ func (o *object) rules(key string, e *Endpoint) []Rule {
 				continue
 			}
 			if !w.has("allow") {
-				w.missing("allow", "missing; a rule is written as allow: {...}")
+				w.missingKey("allow", "missing; a rule is written as allow: {...}")
 				continue
 			}
 			n, path = w.vals["allow"], w.at("allow")

@@ -63,7 +63,7 @@ func ParseSize(s string) (int64, error) {
 		if s[len(number):] != u.name {
 			continue
 		}
-		v, err := scaled(number, u.bytes)
+		v, err := scale(number, u.bytes)
 		if err != nil {
 			return 0, fmt.Errorf("%s is %w", show(s), errSize)
 		}
@@ -75,8 +75,8 @@ func ParseSize(s string) (int64, error) {
 	return 0, fmt.Errorf("%s is %w", show(s), errSize)
 }
 
-// scaled returns a decimal number times a factor, if that is a whole number.
-func scaled(s string, factor int64) (int64, error) {
+// scale returns a decimal number times a factor, if that is a whole number.
+func scale(s string, factor int64) (int64, error) {
 	whole, frac, dot := strings.Cut(s, ".")
 	if whole == "" || len(s) > 24 || dot && frac == "" || strings.Trim(whole+frac, "0123456789") != "" {
 		return 0, errSize
@@ -107,7 +107,7 @@ func formatSize(v int64) string {
 
 // ParseCPUs reads a number of processors in thousandths.
 func ParseCPUs(s string) (int64, error) {
-	v, err := scaled(s, 1000)
+	v, err := scale(s, 1000)
 	if err != nil {
 		return 0, fmt.Errorf("%s is %w", show(s), errCPUs)
 	}
@@ -164,11 +164,11 @@ func (r *reader) limits(n *yaml.Node) Limits {
 	o := r.object(n, "limits", "memory", "cpus", "pids", "disk", "open_files", "wall_time", "output")
 	return Limits{
 		Memory:    o.size("memory", minMemory),
-		CPUs:      o.parsed("cpus", "a number of processors", ParseCPUs),
+		CPUs:      o.parseScalar("cpus", "a number of processors", ParseCPUs),
 		PIDs:      o.integer("pids", 1, maxPIDs),
 		Disk:      o.size("disk", minDisk),
 		OpenFiles: o.integer("open_files", minFiles, maxFiles),
-		WallTime: time.Duration(o.parsed("wall_time", "a duration", func(s string) (int64, error) {
+		WallTime: time.Duration(o.parseScalar("wall_time", "a duration", func(s string) (int64, error) {
 			d, err := parseWallTime(s)
 			return int64(d), err
 		})),
@@ -177,7 +177,7 @@ func (r *reader) limits(n *yaml.Node) Limits {
 }
 
 func (o *object) size(key string, least int64) int64 {
-	return o.parsed(key, "a size", func(s string) (int64, error) {
+	return o.parseScalar(key, "a size", func(s string) (int64, error) {
 		v, err := ParseSize(s)
 		if err == nil && v < least {
 			return 0, fmt.Errorf("%s is less than %s, too little to run anything", show(s), formatSize(least))
@@ -186,8 +186,8 @@ func (o *object) size(key string, least int64) int64 {
 	})
 }
 
-// parsed reads a scalar that may be written as text or as a number.
-func (o *object) parsed(key, what string, parse func(string) (int64, error)) int64 {
+// parseScalar reads a scalar that may be written as text or as a number.
+func (o *object) parseScalar(key, what string, parse func(string) (int64, error)) int64 {
 	n := o.vals[key]
 	if n == nil {
 		return 0

@@ -42,7 +42,7 @@ func (r *reader) ceilings(o *object) [][]NetworkPolicy {
 				c.bad("network_policies", "empty, so that nothing would be allowed; leave out network_policies of the policy instead")
 			}
 		} else {
-			c.missing("network_policies", "missing; a ceiling has nothing else")
+			c.missingKey("network_policies", "missing; a ceiling has nothing else")
 		}
 		out = append(out, network)
 	}
@@ -97,10 +97,10 @@ func (r *reader) networkPolicy(n *yaml.Node, path, key string) (NetworkPolicy, [
 		places = append(places, place{node: e, path: at, ep: ep})
 	}
 	if len(o.list("endpoints")) == 0 && !o.wrongList("endpoints") {
-		o.missing("endpoints", "missing or empty; without endpoints the policy allows nothing")
+		o.missingKey("endpoints", "missing or empty; without endpoints the policy allows nothing")
 	}
 	if len(o.list("binaries")) == 0 && !o.wrongList("binaries") {
-		o.missing("binaries", `missing or empty; add the line "binaries: [{ path: /usr/bin/PROGRAM }]", or "binaries: [{ path: \"/**\" }]" for any binary`)
+		o.missingKey("binaries", `missing or empty; add the line "binaries: [{ path: /usr/bin/PROGRAM }]", or "binaries: [{ path: \"/**\" }]" for any binary`)
 	}
 	p.Binaries = r.binaries(o)
 	for i := range places {
@@ -128,7 +128,7 @@ func (r *reader) binaries(o *object) []match.Path {
 		}
 		bo.boolean("harness", false)
 		if !bo.has("path") {
-			bo.missing("path", "missing")
+			bo.missingKey("path", "missing")
 			continue
 		}
 		s, ok := r.text(bo.vals["path"], bo.at("path"))

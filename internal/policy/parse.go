@@ -46,12 +46,12 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 	}
 	switch v := o.vals["version"]; {
 	case v == nil:
-		o.missing("version", "missing; write version: 1")
+		o.missingKey("version", "missing; write version: 1")
 	case v.Kind != yaml.ScalarNode || !isPlain(v) || v.Value != "1":
 		o.bad("version", "must be the number 1, not %s", kindAndValue(v))
 	}
 	if o.has("network_middlewares") {
-		o.refused("network_middlewares", "a policy cannot name programs that rewrite traffic on the host's side")
+		o.refuseKey("network_middlewares", "a policy cannot name programs that rewrite traffic on the host's side")
 	}
 	if n := o.vals["filesystem_policy"]; n != nil {
 		p.Filesystem = r.filesystem(n)
@@ -80,8 +80,8 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 	}
 }
 
-// refused reports a key of OpenShell that is not supported here.
-func (o *object) refused(key, why string) {
+// refuseKey reports a key of OpenShell that is not supported here.
+func (o *object) refuseKey(key, why string) {
 	n := o.keys[key]
 	o.r.at(n.Line, n.Column, o.at(key), o.at(key)+": not supported: "+why)
 }
@@ -112,7 +112,7 @@ func (r *reader) process(n *yaml.Node) Process {
 		}
 		p.AllowSyscalls = append(p.AllowSyscalls, it.text)
 	}
-	p.AllowSyscalls = sorted(p.AllowSyscalls)
+	p.AllowSyscalls = sortedSet(p.AllowSyscalls)
 	return p
 }
 
@@ -154,7 +154,7 @@ func (r *reader) environment(n *yaml.Node) Environment {
 			env.Inherit = append(env.Inherit, it.text)
 		}
 	}
-	env.Inherit = sorted(env.Inherit)
+	env.Inherit = sortedSet(env.Inherit)
 	if set := o.vals["set"]; set != nil {
 		keys, vals := r.entries(set, "environment.set")
 		for i, k := range keys {
@@ -188,9 +188,9 @@ func variableName(s string) bool {
 	return s != "" && len(s) <= 256 && strings.Trim(s[:1], letters) == "" && strings.Trim(s, letters+"0123456789") == ""
 }
 
-// sorted returns a list as a set: sorted, without duplicates, nil if it is
+// sortedSet returns a list as a set: sorted, without duplicates, nil if it is
 // empty.
-func sorted(list []string) []string {
+func sortedSet(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }

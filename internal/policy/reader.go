@@ -106,7 +106,7 @@ func unknownKey(key, path string, known []string) string {
 	if path != "" {
 		msg += " in " + path
 	}
-	if near := nearest(key, known); near != "" {
+	if near := nearestKey(key, known); near != "" {
 		return msg + "; did you mean " + near + "?"
 	}
 	return msg + "; known are " + strings.Join(known, ", ")
@@ -125,8 +125,8 @@ func (o *object) bad(key, format string, args ...any) {
 	o.r.bad(n, o.at(key), format, args...)
 }
 
-// missing reports that the mapping lacks a key.
-func (o *object) missing(key, format string, args ...any) {
+// missingKey reports that the mapping lacks a key.
+func (o *object) missingKey(key, format string, args ...any) {
 	o.r.at(o.node.Line, o.node.Column, o.at(key), o.at(key)+": "+fmt.Sprintf(format, args...))
 }
 

@@ -34,7 +34,7 @@ type Request struct {
 
 // Content reads a request as the protocol of its rules. The request's path is
 // in canonical form. It returns what was read, or why it could not be.
-type Content func(as Inspection, s Sent) (facts *Facts, refusal string)
+type Content func(as Inspection, s SentRequest) (facts *Facts, refusal string)
 
 // Matches reports whether a rule matches an HTTP request whose path is
 // canonical. For a key that the rule names, an allow rule requires at least one

@@ -60,7 +60,7 @@ func (r *reader) rule(n *yaml.Node, path string, e *Endpoint) Rule {
 // request reads a rule about HTTP requests.
 func (o *object) request(rule *Rule, e *Endpoint) {
 	if !o.has("method") {
-		o.missing("method", `missing; write method: "*" for any`)
+		o.missingKey("method", `missing; write method: "*" for any`)
 	} else if s := o.text("method"); s != "" {
 		m, err := match.NewMethod(s)
 		if err != nil {
@@ -72,7 +72,7 @@ func (o *object) request(rule *Rule, e *Endpoint) {
 		rule.Method = m
 	}
 	if !o.has("path") {
-		o.missing("path", `missing; write path: "/**" for any`)
+		o.missingKey("path", `missing; write path: "/**" for any`)
 	} else if s := o.text("path"); s != "" {
 		p, err := match.NewURLPath(s, e.AllowEncodedSlash)
 		if err != nil {
@@ -105,7 +105,7 @@ func (r *reader) texts(n *yaml.Node, path string) []match.Text {
 	if n.Kind == yaml.MappingNode {
 		o := r.object(n, path, "any")
 		if len(o.list("any")) == 0 && !o.wrongList("any") {
-			o.missing("any", "missing or empty")
+			o.missingKey("any", "missing or empty")
 		}
 		items = o.texts("any")
 	} else if s, ok := r.text(n, path); ok {
@@ -149,7 +149,7 @@ func (o *object) websocket(rule *Rule, e *Endpoint) []string {
 // operation reads a rule about GraphQL operations.
 func (o *object) operation(rule *Rule) {
 	if !o.has("operation_type") {
-		o.missing("operation_type", `missing; write query, mutation, subscription or "*"`)
+		o.missingKey("operation_type", `missing; write query, mutation, subscription or "*"`)
 	}
 	rule.Operation = Operation(o.enum("operation_type", operationNames()))
 	if o.has("operation_name") {
@@ -172,7 +172,7 @@ func (o *object) operation(rule *Rule) {
 // call reads a pattern that is required and not empty.
 func (o *object) call(key string) match.Text {
 	if !o.has(key) {
-		o.missing(key, `missing; write %s: "*" for any`, key)
+		o.missingKey(key, `missing; write %s: "*" for any`, key)
 		return match.Text{}
 	}
 	s, ok := o.r.text(o.vals[key], o.at(key))
@@ -242,7 +242,7 @@ func (o *object) persisted() []PersistedQuery {
 		p := PersistedQuery{ID: k.Value, OperationName: q.text("operation_name")}
 		p.Operation = Operation(q.enum("operation_type", operationNames()[:4]))
 		if !q.has("operation_type") {
-			q.missing("operation_type", "missing")
+			q.missingKey("operation_type", "missing")
 		}
 		if q.has("operation_name") && p.OperationName == "" {
 			q.bad("operation_name", "is empty")
@@ -250,9 +250,9 @@ func (o *object) persisted() []PersistedQuery {
 		for _, it := range q.texts("fields") {
 			p.Fields = append(p.Fields, it.text)
 		}
-		p.Fields = sorted(p.Fields)
+		p.Fields = sortedSet(p.Fields)
 		if len(p.Fields) == 0 {
-			q.missing("fields", "missing or empty; rules need the root fields of the query")
+			q.missingKey("fields", "missing or empty; rules need the root fields of the query")
 		}
 		out = append(out, p)
 	}

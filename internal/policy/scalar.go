@@ -85,8 +85,8 @@ func plainWord(s string) bool {
 	return true
 }
 
-// nearest returns the known key that is most similar to a wrong one.
-func nearest(key string, known []string) string {
+// nearestKey returns the known key that is most similar to a wrong one.
+func nearestKey(key string, known []string) string {
 	if len(key) > 64 {
 		return ""
 	}

@@ -38,7 +38,7 @@ network_policies:
 	} {
 		for scheme, want := range map[string]bool{policy.HTTP: c.http, policy.HTTPS: c.https, "": true, "ftp": c.http && c.https} {
 			q := policy.Request{Host: c.host, Port: c.port, Scheme: scheme, Method: "GET", Path: "/"}
-			for _, e := range []policy.Explanation{p.ExplainRequest(q), p.ExplainSent(policy.Sent{Request: q})} {
+			for _, e := range []policy.Explanation{p.ExplainRequest(q), p.ExplainSent(policy.SentRequest{Request: q})} {
 				if e.Allowed != want || e.Audited {
 					t.Errorf("%s %s:%d: %+v", scheme, c.host, c.port, e)
 				}

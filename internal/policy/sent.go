@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
-// Sent is an HTTP request as a program sends it. Servers may read a request in
+// SentRequest is an HTTP request as a program sends it. Servers may read a request in
 // different ways; it must be allowed in all of them.
-type Sent struct {
+type SentRequest struct {
 	// Request has its path as it is sent.
 	Request
 	// RawQuery, if set, replaces Query.
@@ -23,7 +23,7 @@ type Sent struct {
 
 // ExplainSent returns what the proxy does with a request, or with a connection
 // if there is neither a method nor a path, query, header or content.
-func (p *Policy) ExplainSent(s Sent) Explanation {
+func (p *Policy) ExplainSent(s SentRequest) Explanation {
 	q := s.Request
 	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Scheme: q.Scheme, Binary: q.Binary})
 	var found []candidate
@@ -75,7 +75,7 @@ func (p *Policy) ExplainSent(s Sent) Explanation {
 			return *refused
 		}
 	}
-	return q.Otherwise(s.Header, e, p.ExplainRequest)
+	return q.DecideVariants(s.Header, e, p.ExplainRequest)
 }
 
 const ruleRequest = "request"
@@ -171,12 +171,12 @@ func ReadQuery(raw string) (query map[string][]string, reason string) {
 	return query, ""
 }
 
-// Otherwise decides about the other ways in which servers may read an allowed
+// DecideVariants decides about the other ways in which servers may read an allowed
 // request, whose path is canonical: with the methods that some frameworks take
 // from headers, and with a path whose escapes are decoded further than the
 // standard allows. All of them must be allowed; if one is only recorded, so is
 // the request. It returns the first decision that changes the result.
-func (q Request) Otherwise(header map[string][]string, decided Explanation, explain func(Request) Explanation) Explanation {
+func (q Request) DecideVariants(header map[string][]string, decided Explanation, explain func(Request) Explanation) Explanation {
 	if !decided.Allowed {
 		return decided
 	}

@@ -166,7 +166,7 @@ func bothPaths(a, b Filesystem) Filesystem {
 			out.ReadWrite = append(out.ReadWrite, p)
 		}
 	}
-	out.ReadOnly, out.ReadWrite = sorted(out.ReadOnly), sorted(out.ReadWrite)
+	out.ReadOnly, out.ReadWrite = sortedSet(out.ReadOnly), sortedSet(out.ReadWrite)
 	return out
 }
 
@@ -194,7 +194,7 @@ func (f Filesystem) access(p string) pathAccess {
 	access, longest := pathAbsent, -1
 	consider := func(list []string, as pathAccess) {
 		for _, dir := range list {
-			if beneath(p, dir) && len(dir) > longest {
+			if isInside(p, dir) && len(dir) > longest {
 				access, longest = as, len(dir)
 			}
 		}

@@ -297,7 +297,7 @@ func TestUnderPathsOfEach(t *testing.T) {
 					p.Filesystem.ReadWrite = append(p.Filesystem.ReadWrite, dir)
 				}
 			}
-			p.Filesystem.ReadOnly, p.Filesystem.ReadWrite = sorted(p.Filesystem.ReadOnly), sorted(p.Filesystem.ReadWrite)
+			p.Filesystem.ReadOnly, p.Filesystem.ReadWrite = sortedSet(p.Filesystem.ReadOnly), sortedSet(p.Filesystem.ReadWrite)
 			return p
 		}
 		a, b := draw("a"), draw("b")
@@ -324,16 +324,16 @@ func TestUnderSent(t *testing.T) {
 	websocket := map[string][]string{"Upgrade": {"websocket"}}
 	for _, c := range []struct {
 		name, a, b string
-		sent       Sent
+		sent       SentRequest
 		want       bool
 	}{
-		{"websocket of one", rest("protocol: rest, access: full"), rest("protocol: websocket, access: full"), Sent{Request: Request{Path: "/x"}, Header: websocket}, false},
-		{"websocket of both", rest("protocol: websocket, access: full"), rest("protocol: websocket, access: read-write"), Sent{Request: Request{Path: "/x"}, Header: websocket}, true},
-		{"websocket in a tunnel of the other", rest("protocol: websocket, access: full"), rest(""), Sent{Request: Request{Path: "/x"}, Header: websocket}, true},
-		{"an encoded slash of one", rest("protocol: rest, access: full, allow_encoded_slash: true"), rest("protocol: rest, access: full"), Sent{Request: Request{Path: "/a%2fb"}}, false},
-		{"another method by a header", rest("protocol: rest, access: full"), rest("protocol: rest, access: read-only"), Sent{Request: Request{Path: "/x"}, Header: map[string][]string{"X-Http-Method-Override": {"DELETE"}}}, false},
-		{"plain HTTP of one", rest("protocol: rest, access: full, tls: off"), rest("protocol: rest, access: full"), Sent{Request: Request{Path: "/x", Scheme: HTTP}}, false},
-		{"TLS of the other", rest("protocol: rest, access: full, tls: off"), rest("protocol: rest, access: full"), Sent{Request: Request{Path: "/x", Scheme: HTTPS}}, false},
+		{"websocket of one", rest("protocol: rest, access: full"), rest("protocol: websocket, access: full"), SentRequest{Request: Request{Path: "/x"}, Header: websocket}, false},
+		{"websocket of both", rest("protocol: websocket, access: full"), rest("protocol: websocket, access: read-write"), SentRequest{Request: Request{Path: "/x"}, Header: websocket}, true},
+		{"websocket in a tunnel of the other", rest("protocol: websocket, access: full"), rest(""), SentRequest{Request: Request{Path: "/x"}, Header: websocket}, true},
+		{"an encoded slash of one", rest("protocol: rest, access: full, allow_encoded_slash: true"), rest("protocol: rest, access: full"), SentRequest{Request: Request{Path: "/a%2fb"}}, false},
+		{"another method by a header", rest("protocol: rest, access: full"), rest("protocol: rest, access: read-only"), SentRequest{Request: Request{Path: "/x"}, Header: map[string][]string{"X-Http-Method-Override": {"DELETE"}}}, false},
+		{"plain HTTP of one", rest("protocol: rest, access: full, tls: off"), rest("protocol: rest, access: full"), SentRequest{Request: Request{Path: "/x", Scheme: HTTP}}, false},
+		{"TLS of the other", rest("protocol: rest, access: full, tls: off"), rest("protocol: rest, access: full"), SentRequest{Request: Request{Path: "/x", Scheme: HTTPS}}, false},
 	} {
 		c.sent.Host, c.sent.Port = "api.example.com", 443
 		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {

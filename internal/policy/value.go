@@ -35,7 +35,7 @@ func text(s string) value {
 	if plainWord(s) {
 		return value{yaml: s, json: s}
 	}
-	return value{yaml: quoted(s), json: s}
+	return value{yaml: quoteScalar(s), json: s}
 }
 func integer(v int64) value { return value{yaml: strconv.FormatInt(v, 10), json: v} }
 func boolean(v bool) value  { return value{yaml: strconv.FormatBool(v), json: v} }
@@ -67,8 +67,8 @@ func (v *value) addIf(given bool, name string, val value) {
 	}
 }
 
-// quoted writes a double-quoted scalar in ASCII.
-func quoted(s string) string {
+// quoteScalar writes a double-quoted scalar in ASCII.
+func quoteScalar(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, c := range s {

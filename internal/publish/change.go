@@ -215,7 +215,7 @@ func (s *scratch) merge(ctx context.Context, changes []Change, base *baseFiles) 
 	if err := s.dir.Mkdir("blobs", 0o700); err != nil {
 		return nil, nil, err
 	}
-	skip, err := s.ignored(ctx, changes, base, added)
+	skip, err := s.ignoredPaths(ctx, changes, base, added)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -304,8 +304,8 @@ func (e edit) merge(base *baseFiles) (_ *edit, why string) {
 
 func same(a, b *object) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// ignored returns the added paths that the .gitignore files of the result leave out.
-func (s *scratch) ignored(ctx context.Context, changes []Change, base *baseFiles, added []string) (map[string]bool, error) {
+// ignoredPaths returns the added paths that the .gitignore files of the result leave out.
+func (s *scratch) ignoredPaths(ctx context.Context, changes []Change, base *baseFiles, added []string) (map[string]bool, error) {
 	skip := map[string]bool{}
 	if len(added) == 0 {
 		return skip, nil

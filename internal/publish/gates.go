@@ -169,7 +169,7 @@ func complete(seen map[string]bool, edits []edit) error {
 
 // control refuses files that make a host run something later, or a forge as soon as
 // they are pushed, also behind links.
-func (g *gates) control(ctx context.Context, edits []edit, links linked) error {
+func (g *gates) control(ctx context.Context, edits []edit, links linkTargets) error {
 	gate, err := outgoing.New(outgoing.Place{}, g.rules.allowControl)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (g *gates) control(ctx context.Context, edits []edit, links linked) error {
 		return err
 	}
 	before := &outgoing.View{Names: links.names.view}
-	gate.Between(before, outgoing.Over(&outgoing.View{Names: namesOf(edits).view, Open: g.stored(edits)}, before))
+	gate.CompareRepositories(before, outgoing.Overlay(&outgoing.View{Names: namesOf(edits).view, Open: g.openStored(edits)}, before))
 	for _, e := range edits {
 		if gate.Allows(e.path, false) {
 			continue
@@ -201,8 +201,8 @@ func (g *gates) control(ctx context.Context, edits []edit, links linked) error {
 	return nil
 }
 
-// stored opens the new files of a commit.
-func (g *gates) stored(edits []edit) func(p string) (*os.File, error) {
+// openStored opens the new files of a commit.
+func (g *gates) openStored(edits []edit) func(p string) (*os.File, error) {
 	at := map[string]string{}
 	for _, e := range edits {
 		if e.now != nil {

@@ -52,9 +52,9 @@ type call struct {
 	protocols string
 }
 
-// inherited lists the variables of the caller that git and the programs of keys and
+// inheritedVariables lists the variables of the caller that git and the programs of keys and
 // credentials get. None of them can make git run a program of a repository.
-func inherited() []string {
+func inheritedVariables() []string {
 	return []string{
 		"HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "GNUPGHOME", "GPG_TTY", "GPG_AGENT_INFO", "TERM", "DISPLAY",
 		"WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -64,7 +64,7 @@ func inherited() []string {
 
 // newRunner finds git in the caller's search path. Directories that cells can have
 // written, and the repository, are no part of it: the work may hold a program called git.
-func newRunner(env []string, repo string, closed hosttool.Closed) (*runner, error) {
+func newRunner(env []string, repo string, closed hosttool.ExcludedDirs) (*runner, error) {
 	values := map[string]string{}
 	for _, kv := range env {
 		key, value, _ := strings.Cut(kv, "=")
@@ -81,7 +81,7 @@ func newRunner(env []string, repo string, closed hosttool.Closed) (*runner, erro
 	if r.program, err = programs.Look("git"); err != nil {
 		return nil, api.Refusef(api.CodePublish, "install git", "there is no git in the search path")
 	}
-	for _, name := range inherited() {
+	for _, name := range inheritedVariables() {
 		if value, ok := values[name]; ok {
 			r.env = append(r.env, name+"="+value)
 		}
@@ -145,7 +145,7 @@ func (r *runner) command(ctx context.Context, c call) *exec.Cmd {
 
 // run runs git and returns its output.
 func (r *runner) run(ctx context.Context, c call) ([]byte, error) {
-	out := &bounded{limit: maxOutput}
+	out := &boundedBuffer{limit: maxOutput}
 	err := r.stream(ctx, c, out)
 	return out.Bytes(), err
 }
@@ -153,7 +153,7 @@ func (r *runner) run(ctx context.Context, c call) ([]byte, error) {
 // stream runs git with its output going to w.
 func (r *runner) stream(ctx context.Context, c call, w io.Writer) error {
 	cmd := r.command(ctx, c)
-	messages := &bounded{limit: maxMessage, drop: true}
+	messages := &boundedBuffer{limit: maxMessage, drop: true}
 	cmd.Stdout, cmd.Stderr = w, messages
 	err := cmd.Run()
 	if err == nil {
@@ -189,14 +189,14 @@ func exitCode(err error) int {
 	return -1
 }
 
-// bounded is a buffer with a limit. Beyond it, it fails, or drops what is written.
-type bounded struct {
+// boundedBuffer is a buffer with a limit. Beyond it, it fails, or drops what is written.
+type boundedBuffer struct {
 	bytes.Buffer
 	limit int
 	drop  bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *boundedBuffer) Write(p []byte) (int, error) {
 	room := b.limit - b.Len()
 	if len(p) > room && !b.drop {
 		return 0, errors.New("git printed too much")

@@ -14,10 +14,10 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
 )
 
-// linked knows what the links of a commit or tree lead to.
-type linked struct {
-	control *secretfiles.Linked // control files
-	pushed  *secretfiles.Linked // files that run when they are pushed
+// linkTargets knows what the links of a commit or tree lead to.
+type linkTargets struct {
+	control *secretfiles.LinkFinder // control files
+	pushed  *secretfiles.LinkFinder // files that run when they are pushed
 	names   names
 }
 
@@ -53,7 +53,7 @@ func namesOf(edits []edit) names {
 }
 
 // links follows the links of a commit or tree.
-func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
+func (s *scratch) links(ctx context.Context, tree string) (linkTargets, error) {
 	blobs, all := map[string]string{}, names{}
 	err := s.git.entries(ctx, s.in("ls-tree", "-r", "-z", "--full-tree", tree), func(line string) error {
 		head, name, _ := strings.Cut(line, "\t")
@@ -64,20 +64,20 @@ func (s *scratch) links(ctx context.Context, tree string) (linked, error) {
 		return nil
 	})
 	if err != nil {
-		return linked{}, err
+		return linkTargets{}, err
 	}
 	targets, err := s.targets(ctx, slices.Collect(maps.Values(blobs)))
 	if err != nil {
-		return linked{}, err
+		return linkTargets{}, err
 	}
 	read := func(path string) (string, error) { return targets[blobs[path]], nil }
 	paths := slices.Sorted(maps.Keys(blobs))
 	control, err := secretfiles.NewLinked("", paths, read)
 	if err != nil {
-		return linked{}, err
+		return linkTargets{}, err
 	}
 	pushed, err := secretfiles.NewPushedLinks(paths, read)
-	return linked{control, pushed, all}, err
+	return linkTargets{control, pushed, all}, err
 }
 
 // maxTarget is longer than the target of any link that the kernel makes.

@@ -22,7 +22,7 @@ func readOperator(ctx context.Context, r *runner, env []string) (operator, error
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	out, messages := &bounded{limit: maxOutput}, &bounded{limit: maxMessage, drop: true}
+	out, messages := &boundedBuffer{limit: maxOutput}, &boundedBuffer{limit: maxMessage, drop: true}
 	cmd.Stdout, cmd.Stderr = out, messages
 	o := operator{}
 	if err := cmd.Run(); exitCode(err) == 1 {

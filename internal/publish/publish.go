@@ -29,7 +29,7 @@ type Options struct {
 	Env  []string
 	Home string
 	// Closed are directories that no program is started from.
-	Closed hosttool.Closed
+	Closed hosttool.ExcludedDirs
 	// Settings are the operator's.
 	Settings Settings
 

@@ -75,7 +75,7 @@ func (f facts) reasons() []string {
 }
 
 // earlierReasons returns the reasons of the session that is resumed.
-func (q *Request) earlierReasons() []string {
+func (q *Facts) earlierReasons() []string {
 	if q.Earlier == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func reasonsOf(t *api.SessionTerms) []string {
 
 // checkCopies refuses to resume a session without a credential that it got as a copy.
 // The copy is in the cell's files, and the record would not name it.
-func (q *Request) checkCopies() error {
+func (q *Facts) checkCopies() error {
 	if q.Earlier == nil {
 		return nil
 	}

@@ -101,7 +101,7 @@ func (q CheckRequest) options(entry *adapter.Entry, in *adapter.Installation) (a
 		o.Offline = true
 		return o, nil
 	}
-	r := Request{Adapter: entry}
+	r := Facts{Adapter: entry}
 	var err error
 	if file := o.Policy; file != nil {
 		if r.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {

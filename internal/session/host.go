@@ -36,7 +36,7 @@ type Host struct {
 	// registries, as K=V.
 	Tools []string
 	// Closed are the directories from which no tool is started: cells can have written them.
-	Closed hosttool.Closed
+	Closed hosttool.ExcludedDirs
 	// Served reports that a daemon plans the sessions. Its variables, its commands and
 	// the addresses that it finds are not those of its callers.
 	Served bool
@@ -145,7 +145,7 @@ func (h Host) State(e *adapter.Entry) api.AgentState {
 	if err != nil {
 		st.Problem = err.Error()
 	}
-	for _, d := range h.served(credentials.Decide(h.Credentials(a, Strict, p, ""))) {
+	for _, d := range h.markUnserved(credentials.Decide(h.Credentials(a, Strict, p, ""))) {
 		if d.Usable() {
 			st.Credentials = append(st.Credentials, d.Credential+" from "+d.Source)
 		}
@@ -207,7 +207,7 @@ func (h Host) Why(name, mode string) ([]api.CredentialDecision, error) {
 		return nil, err
 	}
 	out := []api.CredentialDecision{}
-	for _, d := range h.served(credentials.Decide(h.Credentials(e.Adapter, mode, p, ""))) {
+	for _, d := range h.markUnserved(credentials.Decide(h.Credentials(e.Adapter, mode, p, ""))) {
 		out = append(out, d.CredentialDecision)
 	}
 	return out, nil

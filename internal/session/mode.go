@@ -59,7 +59,7 @@ func (a Allowances) Names() (names []string) {
 
 // checkUnrestricted refuses a network without restrictions where nobody has taken that
 // upon themselves, or where it would allow what the operator has denied.
-func (q *Request) checkUnrestricted() error {
+func (q *Facts) checkUnrestricted() error {
 	switch {
 	case !q.Unrestricted:
 		return nil
@@ -73,7 +73,7 @@ func (q *Request) checkUnrestricted() error {
 
 // checkMode refuses a mode or an autonomy that does not exist, and acknowledgements
 // that are missing, without effect or not of today. It returns those that were needed.
-func checkMode(q *Request) ([]string, error) {
+func checkMode(q *Facts) ([]string, error) {
 	if !slices.Contains(Modes(), q.Mode) {
 		return nil, api.Usagef("--mode is one of "+strings.Join(Modes(), ", "), "unknown mode %s", quote.Arg(q.Mode))
 	}

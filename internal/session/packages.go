@@ -8,7 +8,7 @@ import (
 
 // noPackages returns why a session in the mode build cannot install packages of the
 // system; "" if it can.
-func (q *Request) noPackages(w Wish) (why string, err error) {
+func (q *Facts) noPackages(w Request) (why string, err error) {
 	switch o := w.Options; {
 	case o.AsRoot:
 		return "", api.Usagef("leave it out", "--as-root has no meaning with --mode build: the agent is not root, the package managers that it calls are")
@@ -28,7 +28,7 @@ func (q *Request) noPackages(w Wish) (why string, err error) {
 const hostOverlay = "host-overlay"
 
 // planPackages decides whether the session can install packages of the system.
-func (q *Request) planPackages(w Wish) error {
+func (q *Facts) planPackages(w Request) error {
 	if q.Mode != Build {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (q *Request) planPackages(w Wish) error {
 }
 
 // packagesText says what a session can install; "" in modes that are not about it.
-func (q *Request) packagesText() string {
+func (q *Facts) packagesText() string {
 	switch {
 	case q.Packages:
 		return "apt-get, dpkg, dnf and apk run as root in the cell, each an event"

@@ -18,26 +18,26 @@ func TestPackages(t *testing.T) {
 	files.Filesystem.Given = true
 	for name, c := range map[string]struct {
 		mode string
-		wish Wish
+		wish Request
 		own  *policy.Policy
 		want string
 	}{
-		"the operator":      {Build, Wish{}, policy.Default(), "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
-		"the same root":     {Build, Wish{Options: api.RunOptions{Root: "host-overlay"}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
-		"an administrator":  {Build, Wish{Bounds: &Bounds{Packages: true}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
-		"another caller":    {Build, Wish{Bounds: &Bounds{}}, nil, "none: only the operator may"},
-		"another root":      {Build, Wish{Options: api.RunOptions{Root: "/srv/root"}}, nil, "none: the session has another root than host-overlay"},
-		"files of a policy": {Build, Wish{}, files, "none: the policy lists the files that the session sees"},
-		"strict":            {Strict, Wish{}, nil, ""},
-		"development":       {Development, Wish{}, nil, ""},
+		"the operator":      {Build, Request{}, policy.Default(), "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"the same root":     {Build, Request{Options: api.RunOptions{Root: "host-overlay"}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"an administrator":  {Build, Request{Bounds: &Bounds{Packages: true}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"another caller":    {Build, Request{Bounds: &Bounds{}}, nil, "none: only the operator may"},
+		"another root":      {Build, Request{Options: api.RunOptions{Root: "/srv/root"}}, nil, "none: the session has another root than host-overlay"},
+		"files of a policy": {Build, Request{}, files, "none: the policy lists the files that the session sees"},
+		"strict":            {Strict, Request{}, nil, ""},
+		"development":       {Development, Request{}, nil, ""},
 	} {
-		q := Request{Mode: c.mode, Extra: c.own}
+		q := Facts{Mode: c.mode, Extra: c.own}
 		if err := q.planPackages(c.wish); err != nil || q.packagesText() != c.want {
 			t.Errorf("%s: %q, %v", name, q.packagesText(), err)
 		}
 	}
-	q := Request{Mode: Build}
-	if err := q.planPackages(Wish{Options: api.RunOptions{AsRoot: true}}); api.CodeOf(err) != api.CodeUsage {
+	q := Facts{Mode: Build}
+	if err := q.planPackages(Request{Options: api.RunOptions{AsRoot: true}}); api.CodeOf(err) != api.CodeUsage {
 		t.Errorf("as root: %v", err)
 	}
 }

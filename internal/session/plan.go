@@ -26,8 +26,8 @@ type Credential = api.AgentCredential
 // asCopy follows the key in the text of a credential that is copied.
 const asCopy = ": " + AsCopy + ", from "
 
-// Request has the inputs from which a session is planned.
-type Request struct {
+// Facts has the inputs from which a session is planned.
+type Facts struct {
 	Adapter      *adapter.Entry
 	Installation *adapter.Installation
 	Workspace    string
@@ -94,7 +94,7 @@ type Plan struct {
 
 // Make decides everything about a session, and starts nothing. It asks nobody: what it
 // depends on is in the request.
-func Make(q Request) (*Plan, error) {
+func Make(q Facts) (*Plan, error) {
 	acknowledged, err := checkMode(&q)
 	if err != nil {
 		return nil, err
@@ -130,11 +130,11 @@ func Make(q Request) (*Plan, error) {
 	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.KeptHome, q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
-		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, addresses: addresses, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
+		Command: arguments, adapter: a, grant: q.carriers(), policy: rules, own: own, addresses: addresses, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.startDir(),
 		SessionPlan: api.SessionPlan{
 			KeptHome: q.KeptHome, OnTop: q.OnTop, Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
-			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
-			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(), Packages: q.packagesText(),
+			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.maskedPaths(), PolicyHash: rules.Digest(),
+			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.hasLimits(), Packages: q.packagesText(),
 			Limits: limitsOf(rules.Limits), TurnsTaken: q.turnsText(turns),
 		},
 	}
@@ -152,14 +152,14 @@ func Make(q Request) (*Plan, error) {
 		Assurance: Label(reasons), AutonomyAssurance: autonomyLabel(q.Autonomy), CacheAssurance: cacheLabel(q.Cache == "standard"),
 		ObservabilityAssurance: observabilityLabel(), ControlPlane: q.controlPlane(), RepoMCP: q.repoMCP(),
 		NativeSandbox: nativeSandbox(a), NetworkPolicy: q.networkPolicy(), Endpoints: endpoints(rules), Credentials: names(credentials),
-		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: q.recorded(arguments),
-		Directory: quote.UTF8(q.below()),
+		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: q.recordedCommand(arguments),
+		Directory: quote.UTF8(q.startDir()),
 	}
 	return p, nil
 }
 
-// granted returns what carries the credentials out.
-func (q *Request) granted() *credentials.Grant {
+// carriers returns what carries the credentials out.
+func (q *Facts) carriers() *credentials.Grant {
 	if q.Grant == nil {
 		return &credentials.Grant{}
 	}
@@ -167,7 +167,7 @@ func (q *Request) granted() *credentials.Grant {
 }
 
 // arguments returns the command line of the agent.
-func (q *Request) arguments() ([]string, error) {
+func (q *Facts) arguments() ([]string, error) {
 	a := q.Adapter.Adapter
 	if q.Installation == nil {
 		return nil, api.Usagef("", "agent %s: no program", a.Name)
@@ -185,7 +185,7 @@ func (q *Request) arguments() ([]string, error) {
 	return slices.Concat(q.Installation.Command, a.Command(q.Autonomy, user)), nil
 }
 
-func (q *Request) controlPlane() string {
+func (q *Facts) controlPlane() string {
 	switch {
 	case q.Mode == Breakglass || !q.Masks:
 		return "unmasked"
@@ -196,7 +196,7 @@ func (q *Request) controlPlane() string {
 }
 
 // networkPolicy names what decides about the network.
-func (q *Request) networkPolicy() string {
+func (q *Facts) networkPolicy() string {
 	if q.Unrestricted {
 		return Unrestricted
 	}
@@ -206,7 +206,7 @@ func (q *Request) networkPolicy() string {
 // Unrestricted is the network policy of a session that reaches every host.
 const Unrestricted = "unrestricted"
 
-func (q *Request) repoMCP() string {
+func (q *Facts) repoMCP() string {
 	switch {
 	case q.Mode == Breakglass || !q.Masks:
 		return "unmasked"
@@ -217,7 +217,7 @@ func (q *Request) repoMCP() string {
 }
 
 // control returns which control files of the workspace the engine masks.
-func (q *Request) control() *api.ControlRequest {
+func (q *Facts) control() *api.ControlRequest {
 	if q.Mode == Breakglass || !q.Masks {
 		return nil
 	}
@@ -235,8 +235,8 @@ func (q *Request) control() *api.ControlRequest {
 	return c
 }
 
-// masked returns the paths of the workspace that the agent itself would obey.
-func (q *Request) masked() []string {
+// maskedPaths returns the paths of the workspace that the agent itself would obey.
+func (q *Facts) maskedPaths() []string {
 	out := []string{}
 	if q.Mode == Breakglass || !q.Masks {
 		return out
@@ -265,17 +265,17 @@ func names(list []Credential) []string {
 	return out
 }
 
-// below returns where the agent starts; "" is the workspace.
-func (q *Request) below() string {
+// startDir returns where the agent starts; "" is the workspace.
+func (q *Facts) startDir() string {
 	if q.Directory == "." {
 		return ""
 	}
 	return q.Directory
 }
 
-// recorded returns a command line for the record: without the interpreter of a script,
+// recordedCommand returns a command line for the record: without the interpreter of a script,
 // so that the program is found again, without secrets, and visible.
-func (q *Request) recorded(command []string) []string {
+func (q *Facts) recordedCommand(command []string) []string {
 	in := q.Installation
 	out := slices.Concat([]string{in.Program}, command[len(in.Command):])
 	for i, a := range redact.Args(out) {
@@ -284,9 +284,9 @@ func (q *Request) recorded(command []string) []string {
 	return out
 }
 
-// Again returns the command of a record for another start. If something in it was
+// RestartCommand returns the command of a record for another start. If something in it was
 // redacted or escaped, the operator must give it again.
-func Again(command []string) ([]string, error) {
+func RestartCommand(command []string) ([]string, error) {
 	for _, a := range command {
 		if strings.Contains(a, redact.Mark) || strings.Contains(a, `\`) {
 			return nil, api.Usagef("write it after --, as for agent", "the record has the command with characters escaped or secrets removed: %s", quote.Argv(command))
@@ -316,6 +316,6 @@ func (p *Plan) Ceiling(cell []byte) (*api.PolicyFile, error) {
 		return nil, err
 	}
 	add(out, "agent-", p.own)
-	sorted(out)
+	sortPolicy(out)
 	return &api.PolicyFile{Name: api.Text(name), Text: out.Canonical()}, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // policy puts the parts of the session's policy together: the adapter's, those of its
 // credentials, that of the mode, and the operator's.
-func (q *Request) policy() (*policy.Policy, error) {
+func (q *Facts) policy() (*policy.Policy, error) {
 	out, err := q.ownPolicy()
 	if err != nil {
 		return nil, err
@@ -28,10 +28,10 @@ func (q *Request) policy() (*policy.Policy, error) {
 	if err := endpointsOf(out, q.Endpoints); err != nil {
 		return nil, err
 	}
-	if !q.limited() {
+	if !q.hasLimits() {
 		out.Limits = q.Limits
 	}
-	sorted(out)
+	sortPolicy(out)
 	// The parts are valid; together they need not be.
 	whole, err := policy.Parse("the policy of agent "+q.Adapter.Adapter.Name, out.Canonical(), policy.Options{})
 	if err != nil {
@@ -42,7 +42,7 @@ func (q *Request) policy() (*policy.Policy, error) {
 
 // ownPolicy returns what the agent needs: the adapter's policy, and those of its
 // credentials.
-func (q *Request) ownPolicy() (*policy.Policy, error) {
+func (q *Facts) ownPolicy() (*policy.Policy, error) {
 	a := q.Adapter.Adapter
 	out := policy.Default()
 	add(out, "", a.Policy.Policy())
@@ -53,16 +53,16 @@ func (q *Request) ownPolicy() (*policy.Policy, error) {
 		}
 		add(out, "", known.Policy.Policy())
 	}
-	for _, p := range q.granted().Policies {
+	for _, p := range q.carriers().Policies {
 		add(out, "", p)
 	}
-	out.Credentials = append(out.Credentials, q.granted().Rules...)
+	out.Credentials = append(out.Credentials, q.carriers().Rules...)
 	return out, nil
 }
 
 // addresses returns the addresses that are not public in what the operator's own files
 // name: the adapter, and the injection policy.
-func (q *Request) addresses() ([]string, error) {
+func (q *Facts) addresses() ([]string, error) {
 	p, err := q.ownPolicy()
 	if err == nil {
 		err = endpointsOf(p, injection.Network{Allow: q.Endpoints.Allow})
@@ -73,16 +73,16 @@ func (q *Request) addresses() ([]string, error) {
 	return engine.AddressesOf(p), nil
 }
 
-// sorted puts the parts of a policy into their order.
-func sorted(p *policy.Policy) {
+// sortPolicy puts the parts of a policy into their order.
+func sortPolicy(p *policy.Policy) {
 	slices.SortFunc(p.Network, func(a, b policy.NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortFunc(p.Credentials, func(a, b policy.Credential) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.Environment.Set, func(a, b policy.Variable) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// limited reports whether the operator's policy has limits. They are enforced or the
+// hasLimits reports whether the operator's policy has limits. They are enforced or the
 // session does not start; the default limits are left out where they cannot be.
-func (q *Request) limited() bool { return q.Extra != nil && q.Extra.Limits != policy.Limits{} }
+func (q *Facts) hasLimits() bool { return q.Extra != nil && q.Extra.Limits != policy.Limits{} }
 
 // add adds what a policy allows of the network, and its variables. A rule whose name is
 // taken by another gets the prefix. Its ceilings hold for everything.

@@ -17,8 +17,8 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// Wish is a request for a session, before anything about it is decided.
-type Wish struct {
+// Request is a request for a session, before anything about it is decided.
+type Request struct {
 	Agent string
 	// Place is what the session works on.
 	Place          Workspace
@@ -67,7 +67,7 @@ type Prepared struct {
 }
 
 // Prepare decides everything about a session, and starts nothing.
-func (h Host) Prepare(w Wish) (*Prepared, error) {
+func (h Host) Prepare(w Request) (*Prepared, error) {
 	entry, err := h.Find(w.Agent)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 	if err := w.Bounds.mayStart(entry.Adapter); err != nil {
 		return nil, err
 	}
-	q := Request{
+	q := Facts{
 		Adapter: entry, Workspace: w.Place.Root, Directory: cmp.Or(string(w.Options.Workdir), w.Place.Below), Mode: w.Mode, Autonomy: w.Autonomy,
 		Arguments: w.Arguments, Allow: w.Allow, Acknowledged: w.Acknowledged, Now: w.Now, Cache: w.Options.Cache, KeptHome: w.KeepHome, OnTop: w.OnTop, Turns: w.Turns, Earlier: w.Earlier,
 		Degraded: w.Options.AllowDegraded, Masks: true, Limits: defaultLimits(w), Unrestricted: w.Options.Network.Unrestricted,
@@ -127,7 +127,7 @@ const (
 )
 
 // defaultLimits returns the limits of a session for which nobody gave any.
-func defaultLimits(w Wish) policy.Limits {
+func defaultLimits(w Request) policy.Limits {
 	l := policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime, Disk: otherDisk}
 	if w.Mode == Strict {
 		l.Memory, l.Disk = strictMemory, strictDisk
@@ -145,7 +145,7 @@ func defaultLimits(w Wish) policy.Limits {
 }
 
 // program finds the program: the agent's, or the first of the arguments.
-func (h Host) program(q *Request) (err error) {
+func (h Host) program(q *Facts) (err error) {
 	a := q.Adapter.Adapter
 	if len(a.Program.Names) > 0 && !q.Allow.ArbitraryCommand {
 		q.Installation, err = a.Find(h.search())
@@ -182,8 +182,8 @@ func (h Host) command(a *adapter.Adapter, name string) (*adapter.Installation, e
 // useCredentials decides which credentials the session uses: those of the options, else
 // those of the injection policy, else those of the environment. It returns the options'
 // other credentials.
-func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
-	decisions, named, others, err := h.given(q.Adapter.Adapter, w.Options.Network.Credentials)
+func (h Host) useCredentials(q *Facts, w Request) (others []string, err error) {
+	decisions, named, others, err := h.readGiven(q.Adapter.Adapter, w.Options.Network.Credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -195,9 +195,9 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 		q.InjectionPolicy = injectionHash(p)
 	}
 	request := h.Credentials(q.Adapter.Adapter, q.Mode, p, q.Workspace)
-	switch configured := w.Bounds.bound(h.served(credentials.Decide(request))); {
+	switch configured := w.Bounds.bound(h.markUnserved(credentials.Decide(request))); {
 	case len(named) > 0:
-		if configured, err = chosen(configured, named); err != nil {
+		if configured, err = chosenCredentials(configured, named); err != nil {
 			return nil, err
 		}
 		decisions = append(decisions, configured...)
@@ -224,9 +224,9 @@ func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
 // FromRequest is the source of a credential that a caller of a daemon brings along.
 const FromRequest = "the request"
 
-// given reads credentials as NAME=SOURCE. Of those of the agent it returns decisions,
+// readGiven reads credentials as NAME=SOURCE. Of those of the agent it returns decisions,
 // and of those that a caller of a daemon only names, the names.
-func (h Host) given(a *adapter.Adapter, list []string) (decisions []credentials.Decision, named, others []string, err error) {
+func (h Host) readGiven(a *adapter.Adapter, list []string) (decisions []credentials.Decision, named, others []string, err error) {
 	for _, text := range list {
 		key, source, _ := strings.Cut(text, "=")
 		c, known := a.Credential(key)
@@ -238,7 +238,7 @@ func (h Host) given(a *adapter.Adapter, list []string) (decisions []credentials.
 			others = append(others, text)
 			continue
 		}
-		d, err := credentials.Given(c, source)
+		d, err := credentials.DecideGiven(c, source)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -250,9 +250,9 @@ func (h Host) given(a *adapter.Adapter, list []string) (decisions []credentials.
 	return decisions, named, others, nil
 }
 
-// served marks credentials of the injection policy that a daemon does not use for its
+// markUnserved marks credentials of the injection policy that a daemon does not use for its
 // callers: a variable or a command would be the daemon's.
-func (h Host) served(list []credentials.Decision) []credentials.Decision {
+func (h Host) markUnserved(list []credentials.Decision) []credentials.Decision {
 	for i := range list {
 		d := &list[i]
 		if _, isFile := d.Entry.Path(); h.Served && d.Selected && !isFile && d.Entry.Resolver == "" {
@@ -278,8 +278,8 @@ func (b *Bounds) bound(list []credentials.Decision) []credentials.Decision {
 	return list
 }
 
-// chosen returns the credentials of these keys, which must be configured.
-func chosen(list []credentials.Decision, keys []string) (out []credentials.Decision, err error) {
+// chosenCredentials returns the credentials of these keys, which must be configured.
+func chosenCredentials(list []credentials.Decision, keys []string) (out []credentials.Decision, err error) {
 	for _, d := range list {
 		if !slices.Contains(keys, d.Credential) {
 			continue
@@ -295,7 +295,7 @@ func chosen(list []credentials.Decision, keys []string) (out []credentials.Decis
 // inject adds what the injection policy has besides credentials. Files and ssh keys of the
 // operator are not for other callers, and neither are its endpoints; what it denies holds
 // for all.
-func (b *Bounds) inject(q *Request, p *injection.Policy, h credentials.Host) error {
+func (b *Bounds) inject(q *Facts, p *injection.Policy, h credentials.Host) error {
 	if p == nil {
 		return nil
 	}

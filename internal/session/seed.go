@@ -145,13 +145,13 @@ func (p *Plan) print(part adapter.Part, keys []string) (string, error) {
 	case "":
 		return text(part.Text), nil
 	case adapter.MarkWorkspace:
-		return text(adapter.Quoted(p.Workspace)), nil
+		return text(adapter.Quote(p.Workspace)), nil
 	case adapter.MarkHome:
 		return text(Home), nil
 	case adapter.MarkTool:
-		return text(adapter.Quoted(p.toolCommand())), nil
+		return text(adapter.Quote(p.toolCommand())), nil
 	default: // agent.MarkTurn
-		return text(adapter.Quoted(p.turnCommand())), nil
+		return text(adapter.Quote(p.turnCommand())), nil
 	}
 }
 

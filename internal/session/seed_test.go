@@ -96,7 +96,7 @@ func TestAgentIsTold(t *testing.T) {
 	const file = ".claude/CLAUDE.md"
 	for _, c := range []struct {
 		name    string
-		change  func(*Request)
+		change  func(*Facts)
 		grant   []credentials.File
 		prepare string
 		want    []string // what the file has
@@ -106,7 +106,7 @@ func TestAgentIsTold(t *testing.T) {
 		{name: "instructions", grant: []credentials.File{{Path: file, Text: []byte("Be brief.\n")}}, want: []string{"Be brief.\n\n# Masked files"}},
 		{name: "kept", prepare: "mkdir .claude; echo mine > " + file, want: []string{"mine\n"}, not: "Masked"},
 		{name: "link", prepare: "mkdir .claude; echo mine > mine; ln -s ../mine " + file, want: []string{"mine\n"}, not: "Masked"},
-		{name: "not masked", change: func(q *Request) { q.Masks = false }, prepare: "mkdir .claude; echo none > " + file, want: []string{"none\n"}, not: "Masked"},
+		{name: "not masked", change: func(q *Facts) { q.Masks = false }, prepare: "mkdir .claude; echo none > " + file, want: []string{"none\n"}, not: "Masked"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

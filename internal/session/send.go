@@ -26,7 +26,7 @@ type Lister interface {
 func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error) {
 	list, err := e.Sessions(ctx, name)
 	if err != nil && api.CodeOf(err) != api.CodeNotStarted {
-		return api.SessionInfo{}, missing(err, name)
+		return api.SessionInfo{}, missingError(err, name)
 	}
 	for _, x := range list {
 		if x.Running && x.Main {
@@ -57,7 +57,7 @@ func Send(ctx context.Context, e Attacher, name, command, text string, enter boo
 	if strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) >= 0 {
 		return sent, api.Usagef("send plain text", "the message holds a control character")
 	}
-	typed := &typist{ctx: ctx, parts: [][]byte{[]byte(text)}, shown: make(chan struct{}, 1)}
+	typed := &scriptedTerminal{ctx: ctx, parts: [][]byte{[]byte(text)}, shown: make(chan struct{}, 1)}
 	if enter {
 		typed.parts = append(typed.parts, []byte("\r"))
 	}
@@ -66,9 +66,9 @@ func Send(ctx context.Context, e Attacher, name, command, text string, enter boo
 	return sent, err
 }
 
-// typist is the keyboard of a few writes, after which its caller leaves, and the screen
+// scriptedTerminal is the keyboard of a few writes, after which its caller leaves, and the screen
 // that shows what the program does with them.
-type typist struct {
+type scriptedTerminal struct {
 	ctx     context.Context
 	parts   [][]byte
 	sent    int
@@ -77,7 +77,7 @@ type typist struct {
 }
 
 // Write notes that the program has written something.
-func (t *typist) Write(b []byte) (int, error) {
+func (t *scriptedTerminal) Write(b []byte) (int, error) {
 	select {
 	case t.shown <- struct{}{}:
 	default:
@@ -85,7 +85,7 @@ func (t *typist) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *typist) Read(b []byte) (int, error) {
+func (t *scriptedTerminal) Read(b []byte) (int, error) {
 	for len(t.parts) > 0 && len(t.parts[0]) == 0 {
 		t.parts = t.parts[1:]
 		t.watch(len(t.parts) > 0)
@@ -105,7 +105,7 @@ func (t *typist) Read(b []byte) (int, error) {
 
 // watch waits until the program has shown a reaction to what was typed, and for the time
 // that Enter must be apart if it comes next.
-func (t *typist) watch(enterNext bool) {
+func (t *scriptedTerminal) watch(enterNext bool) {
 	if t.sent == 0 {
 		return // nothing was typed yet
 	}

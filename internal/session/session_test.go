@@ -22,13 +22,13 @@ import (
 )
 
 // request returns a request for a session of an agent that comes with the program.
-func request(t *testing.T, name string) Request {
+func request(t *testing.T, name string) Facts {
 	t.Helper()
 	e, err := adapter.NewCatalogue(filepath.Join(t.TempDir(), "none")).Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{
+	return Facts{
 		Adapter: e, Installation: &adapter.Installation{Program: "/usr/bin/x", Command: []string{"/usr/bin/x"}, Version: e.Adapter.Tested.To},
 		Workspace: "/w", Mode: Strict, Autonomy: adapter.Yolo, Now: time.Date(2026, 11, 17, 23, 59, 0, 0, time.UTC), Turns: "auto", Masks: true,
 	}
@@ -38,28 +38,28 @@ func TestAcknowledgements(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func(*Request)
+		change func(*Facts)
 		want   string // in the error; "" is none
 	}{
-		{"strict", func(*Request) {}, ""},
-		{"no such mode", func(q *Request) { q.Mode = "fast" }, "unknown mode"},
-		{"no such autonomy", func(q *Request) { q.Autonomy = "wild" }, "unknown autonomy"},
-		{"breakglass without", func(q *Request) { q.Mode = Breakglass }, "needs an acknowledgement"},
-		{"of yesterday", func(q *Request) {
+		{"strict", func(*Facts) {}, ""},
+		{"no such mode", func(q *Facts) { q.Mode = "fast" }, "unknown mode"},
+		{"no such autonomy", func(q *Facts) { q.Autonomy = "wild" }, "unknown autonomy"},
+		{"breakglass without", func(q *Facts) { q.Mode = Breakglass }, "needs an acknowledgement"},
+		{"of yesterday", func(q *Facts) {
 			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-16"}
 		}, "not today's date"},
-		{"of today", func(q *Request) {
+		{"of today", func(q *Facts) {
 			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-17"}
 		}, ""},
-		{"in another zone", func(q *Request) {
+		{"in another zone", func(q *Facts) {
 			q.Now = q.Now.In(time.FixedZone("east", 2*3600)) // it is tomorrow there
 			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-17"}
 		}, ""},
-		{"without effect", func(q *Request) { q.Acknowledged = map[string]string{AckRepoMCP: "2026-11-17"} }, "has no meaning without"},
-		{"redundant", func(q *Request) {
+		{"without effect", func(q *Facts) { q.Acknowledged = map[string]string{AckRepoMCP: "2026-11-17"} }, "has no meaning without"},
+		{"redundant", func(q *Facts) {
 			q.Mode, q.Acknowledged, q.Allow.RepoMCP = Breakglass, map[string]string{AckBreakglass: "2026-11-17", AckRepoMCP: "2026-11-17"}, true
 		}, "masks nothing"},
-		{"MCP", func(q *Request) {
+		{"MCP", func(q *Facts) {
 			q.Allow.RepoMCP, q.Acknowledged = true, map[string]string{AckRepoMCP: "2026-11-17"}
 		}, ""},
 	} {
@@ -76,28 +76,28 @@ func TestAssurance(t *testing.T) {
 	t.Parallel()
 	today := "2026-11-17"
 	for _, c := range []struct {
-		change func(*Request)
+		change func(*Facts)
 		want   string
 	}{
-		{func(*Request) {}, "managed"},
-		{func(q *Request) { q.Mode = Development }, "lower-assurance-development"},
-		{func(q *Request) { q.Mode = Build }, "lower-assurance-development"},
-		{func(q *Request) { q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: today} }, "lower-assurance-breakglass"},
-		{func(q *Request) { q.Cache = "standard" }, "lower-assurance-persistent-cache"},
-		{func(q *Request) { q.Masks = false }, "lower-assurance-unmasked-control-plane"},
-		{func(q *Request) { q.Degraded = true }, "lower-assurance-degraded-controls"},
-		{func(q *Request) {
+		{func(*Facts) {}, "managed"},
+		{func(q *Facts) { q.Mode = Development }, "lower-assurance-development"},
+		{func(q *Facts) { q.Mode = Build }, "lower-assurance-development"},
+		{func(q *Facts) { q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: today} }, "lower-assurance-breakglass"},
+		{func(q *Facts) { q.Cache = "standard" }, "lower-assurance-persistent-cache"},
+		{func(q *Facts) { q.Masks = false }, "lower-assurance-unmasked-control-plane"},
+		{func(q *Facts) { q.Degraded = true }, "lower-assurance-degraded-controls"},
+		{func(q *Facts) {
 			q.Allow = Allowances{ControlPlaneVCS: true, RepoMCP: true}
 			q.Acknowledged = map[string]string{AckControlPlaneVCS: today, AckRepoMCP: today}
 		}, "lower-assurance-control-plane-vcs+repo-mcp"},
-		{func(q *Request) {
+		{func(q *Facts) {
 			q.Credentials = []Credential{{Key: "claude_api_key", How: AsCopy, Source: "env:X"}}
 		}, "lower-assurance-credential-copy"},
-		{func(q *Request) { q.Earlier = &api.SessionTerms{Assurance: "managed"} }, "managed"},
-		{func(q *Request) {
+		{func(q *Facts) { q.Earlier = &api.SessionTerms{Assurance: "managed"} }, "managed"},
+		{func(q *Facts) {
 			q.Earlier = &api.SessionTerms{Assurance: "managed", AssuranceFalls: []string{api.ReasonLivePolicy}}
 		}, "lower-assurance-live-policy"},
-		{func(q *Request) {
+		{func(q *Facts) {
 			q.Earlier, q.Cache = &api.SessionTerms{Assurance: "lower-assurance-development+persistent-cache+later"}, "standard"
 		}, "lower-assurance-persistent-cache+development+later"},
 	} {
@@ -138,7 +138,7 @@ func TestPolicyOfPlan(t *testing.T) {
 	q := request(t, "claude")
 	q.Credentials = []Credential{{Key: "claude_api_key", How: adapter.AsPlaceholder, Source: "env:ANTHROPIC_API_KEY"}}
 	spec, _ := q.Adapter.Adapter.Credential("claude_api_key")
-	given, err := credentials.Given(spec, "env:ANTHROPIC_API_KEY")
+	given, err := credentials.DecideGiven(spec, "env:ANTHROPIC_API_KEY")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,15 +351,15 @@ func TestUnstarted(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for age, want := range map[time.Duration]string{0: api.SessionStarting, api.AgentLimit + time.Second: api.SessionInterrupted} {
-		i := unstarted(&api.StatusResult{CellInfo: api.CellInfo{Cell: "s", Head: "chk_1", CreatedAt: now.Add(-age)}}, "claude", now)
-		if i.Status != want || i.Agent != "claude" || Undecided(i) || RefuseDelete(i, false) != nil {
+		i := describeUnstarted(&api.StatusResult{CellInfo: api.CellInfo{Cell: "s", Head: "chk_1", CreatedAt: now.Add(-age)}}, "claude", now)
+		if i.Status != want || i.Agent != "claude" || HasUndecided(i) || RefuseDelete(i, false) != nil {
 			t.Errorf("after %s: %+v", age, i)
 		}
 		if err := RefuseUnstarted(i); err == nil || api.CodeOf(err) != api.CodeNotStarted {
 			t.Errorf("after %s: %v", age, err)
 		}
 	}
-	kept := unstarted(&api.StatusResult{CellInfo: api.CellInfo{CreatedAt: now}, PendingStates: []string{"chk_2"}}, "claude", now)
+	kept := describeUnstarted(&api.StatusResult{CellInfo: api.CellInfo{CreatedAt: now}, PendingStates: []string{"chk_2"}}, "claude", now)
 	if RefuseDelete(kept, false) == nil {
 		t.Error("work that was not decided is deleted")
 	}
@@ -431,7 +431,7 @@ func TestTurns(t *testing.T) {
 		{silent, TurnsAuto, &api.TurnRequest{Quiet: 2 * time.Second}, ""},
 		{silent, TurnsTool, nil, "silent does not tell"},
 	} {
-		got, err := (&Request{Adapter: c.entry, Turns: c.when}).turnRequest()
+		got, err := (&Facts{Adapter: c.entry, Turns: c.when}).turnRequest()
 		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) || c.err == "" && err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s, %s: %+v, %v", c.entry.Adapter.Name, c.when, got, err)
 		}

@@ -38,8 +38,8 @@ type sshPlan struct {
 
 // ssh decides to which hosts a session logs in with which keys: those that the
 // injection policy lists, else those of the session's endpoints whose key is known.
-func (q *Request) ssh(rules *policy.Policy) (sshPlan, error) {
-	s := q.granted().SSH
+func (q *Facts) ssh(rules *policy.Policy) (sshPlan, error) {
+	s := q.carriers().SSH
 	if s == nil {
 		return sshPlan{}, nil
 	}

@@ -15,7 +15,7 @@ func TestKeysAreTheOperators(t *testing.T) {
 	t.Parallel()
 	p := &injection.Policy{SSH: &injection.SSH{Enabled: true, Identities: []string{"/none"}}}
 	for name, b := range map[string]*Bounds{"bound": {}, "the operator": nil} {
-		q := &Request{Adapter: &adapter.Entry{Adapter: &adapter.Adapter{Name: "generic"}}, Mode: Strict, Grant: &credentials.Grant{}}
+		q := &Facts{Adapter: &adapter.Entry{Adapter: &adapter.Adapter{Name: "generic"}}, Mode: Strict, Grant: &credentials.Grant{}}
 		err := b.inject(q, p, credentials.Host{})
 		if refused := err != nil; refused != (b == nil) || q.Grant.SSH != nil {
 			t.Errorf("%s: %v, %+v", name, err, q.Grant.SSH)

@@ -18,8 +18,8 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// Order is a planned session that is to start.
-type Order struct {
+// Start is a planned session that is to start.
+type Start struct {
 	Plan *Plan
 	// Base is the cell that the session is a fork of; "" is that of the workspace, which
 	// is made or refreshed first.
@@ -45,9 +45,9 @@ type Order struct {
 // Maker makes a cell.
 type Maker = func(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
 
-// Started is a session whose cell is live and has the agent's files. Its agent is
+// Running is a session whose cell is live and has the agent's files. Its agent is
 // executed next.
-type Started struct {
+type Running struct {
 	Cell     string
 	RunID    string
 	Degraded []string
@@ -59,7 +59,7 @@ type Started struct {
 
 // Undo takes back a session whose agent was not executed: its cell is removed, or
 // stopped if the session was resumed.
-func (s *Started) Undo(ctx context.Context, e Engine) error { return undo(ctx, e, s.Cell, s.resumed) }
+func (s *Running) Undo(ctx context.Context, e Engine) error { return undo(ctx, e, s.Cell, s.resumed) }
 
 func undo(ctx context.Context, e Engine, name string, resumed bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
@@ -79,20 +79,20 @@ func undo(ctx context.Context, e Engine, name string, resumed bool) error {
 const undoLimit = time.Minute
 
 // Leave executes the agent on a terminal of its own, and leaves it there.
-func (s *Started) Leave(ctx context.Context, e Engine) error {
+func (s *Running) Leave(ctx context.Context, e Engine) error {
 	q := s.Exec
 	q.TTY, q.Env, q.Size = true, append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	defer begin() // whoever reads is not kept waiting
-	_, err := e.Exec(ctx, q, engine.Stdio{In: leaver{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
+	_, err := e.Exec(ctx, q, engine.Stdio{In: detachReader{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
 	return err
 }
 
-// leaver is the input of somebody who leaves a command as soon as it has begun.
-type leaver struct{ begun chan struct{} }
+// detachReader is the input of somebody who leaves a command as soon as it has begun.
+type detachReader struct{ begun chan struct{} }
 
-func (l leaver) Read([]byte) (int, error) {
+func (l detachReader) Read([]byte) (int, error) {
 	<-l.begun
 	return 0, engine.ErrDetached
 }
@@ -100,7 +100,7 @@ func (l leaver) Read([]byte) (int, error) {
 // Begin makes a session: it finds or makes the cell of the workspace, forks it, starts
 // the fork, and writes the agent's files. After an error nothing is left but the cell
 // of the workspace.
-func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
+func Begin(ctx context.Context, e Engine, o Start) (*Running, error) {
 	base := o.Base
 	if base == "" {
 		var err error
@@ -121,7 +121,7 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 	return s, nil
 }
 
-func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error) {
+func begin(ctx context.Context, e Engine, name string, o Start) (*Running, error) {
 	res, err := start(ctx, e, name, o)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 	if !path.IsAbs(workdir) {
 		workdir = path.Join(p.Workspace, workdir)
 	}
-	s := &Started{Cell: name, RunID: res.RunID, Degraded: res.Degraded, Exec: api.ExecRequest{
+	s := &Running{Cell: name, RunID: res.RunID, Degraded: res.Degraded, Exec: api.ExecRequest{
 		Cell: name, Args: p.Command, Workdir: api.Text(workdir), Detachable: true, Main: true,
 	}}
 	if err := seed(ctx, e, name, p); err != nil {
@@ -228,7 +228,7 @@ const maxTries = 1000
 
 // fork forks the cell of the workspace. Without a name for the session it takes the
 // first that is free.
-func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
+func fork(ctx context.Context, e Engine, base string, o Start) (string, error) {
 	settings := api.Settings{Labels: map[string]string{api.LabelAgent: o.Plan.Terms.Agent}}
 	status, err := e.Status(ctx, base)
 	if err != nil {
@@ -252,7 +252,7 @@ func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
 // settleFork says which undecided work of the base the new session has, or does not have. A
 // session without it gets the present contents of the directory; after an error it is
 // removed.
-func (o Order) settleFork(ctx context.Context, e Engine, name string, base *api.StatusResult, res *api.ForkResult) error {
+func (o Start) settleFork(ctx context.Context, e Engine, name string, base *api.StatusResult, res *api.ForkResult) error {
 	cell := quote.Line(base.Cell)
 	switch {
 	case len(res.PendingRuns) > 0:
@@ -291,7 +291,7 @@ func sessionName(base, agent string, try int) string {
 }
 
 // start makes the session's cell live.
-func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResult, error) {
+func start(ctx context.Context, e Engine, name string, o Start) (*api.StartResult, error) {
 	p := o.Plan
 	q := api.StartRequest{Cell: name, RunOptions: o.Options, Session: &p.Terms}
 	q.Policy, q.Control, q.Turns = p.file(), p.control, p.turns
@@ -316,7 +316,7 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 }
 
 // startLimited starts the cell, without the default limits that cannot be enforced.
-func startLimited(ctx context.Context, e Engine, q api.StartRequest, o Order) (*api.StartResult, error) {
+func startLimited(ctx context.Context, e Engine, q api.StartRequest, o Start) (*api.StartResult, error) {
 	p, degraded := o.Plan, q.Degraded
 	res, err := e.Start(ctx, q)
 	without := func(memory int64, reason string) {

@@ -56,7 +56,7 @@ func TestBeginAsksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := begin(t.Context(), &fakeEngine{memory: true}, "s", Order{Plan: p, Notes: func(string) {}})
+	s, err := begin(t.Context(), &fakeEngine{memory: true}, "s", Start{Plan: p, Notes: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestOnlyDefaultLimitsAreOptional(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &fakeEngine{memory: c.memory}
-		_, err = start(t.Context(), e, "s", Order{Plan: p, Notes: func(string) {}})
+		_, err = start(t.Context(), e, "s", Start{Plan: p, Notes: func(string) {}})
 		if ok := c.without != ""; (err == nil) != ok || !ok && (api.CodeOf(err) != api.CodeUnenforced || len(e.started) != 1) {
 			t.Errorf("%s: %v after %d starts", c.name, err, len(e.started))
 		}

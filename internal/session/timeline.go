@@ -30,7 +30,7 @@ const disorder = 2 * time.Minute
 // Timeline lists what happened in a session, in the order of time: its events, and
 // what was done with its cell. Events before and far behind the span are not read.
 func Timeline(ctx context.Context, r Reader, name string, now time.Time, span Span) ([]api.TimelineEntry, error) {
-	s, err := Begun(ctx, r, name, now)
+	s, err := ShowStarted(ctx, r, name, now)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ func kindOf(class event.Class, activity int) string {
 	}
 }
 
-// happening has the fields of an event that a timeline reads.
-type happening struct {
+// timelineEvent has the fields of an event that a timeline reads.
+type timelineEvent struct {
 	Time     int64  `json:"time"`
 	Class    int    `json:"class_uid"`
 	Activity int    `json:"activity_id"`
@@ -159,7 +159,7 @@ type happening struct {
 }
 
 func fromEvent(rec event.Record) (api.TimelineEntry, error) {
-	var e happening
+	var e timelineEvent
 	if err := json.Unmarshal(rec.Raw, &e); err != nil {
 		return api.TimelineEntry{}, err
 	}
@@ -188,7 +188,7 @@ func fromEvent(rec event.Record) (api.TimelineEntry, error) {
 const rulePackages = "packages"
 
 // summary returns one line about an event.
-func (e happening) summary() string {
+func (e timelineEvent) summary() string {
 	text := cmp.Or(e.Message, e.Name)
 	switch {
 	case e.URL.Hostname != "":
@@ -215,13 +215,13 @@ func (e happening) summary() string {
 }
 
 // address returns the destination of a connection.
-func (e happening) address() string {
+func (e timelineEvent) address() string {
 	return net.JoinHostPort(cmp.Or(e.Dst.Hostname, e.Dst.IP), strconv.Itoa(e.Dst.Port))
 }
 
 // login returns what was asked of the ssh agent: the host, the key and the user, as far
 // as they are known.
-func (e happening) login() string {
+func (e timelineEvent) login() string {
 	text := "ssh login"
 	if e.Dst.Port != 0 {
 		text += " " + e.address()

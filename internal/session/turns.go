@@ -24,7 +24,7 @@ const (
 const quietTurn = 2 * time.Second
 
 // turnRequest returns when the turns of a session are taken; nil if never.
-func (q *Request) turnRequest() (*api.TurnRequest, error) {
+func (q *Facts) turnRequest() (*api.TurnRequest, error) {
 	told := q.Adapter.Adapter.Turns
 	switch q.Turns {
 	case TurnsOff, "":
@@ -49,7 +49,7 @@ func (q *Request) turnRequest() (*api.TurnRequest, error) {
 }
 
 // turnsText says when turns are taken; "" is never.
-func (q *Request) turnsText(t *api.TurnRequest) string {
+func (q *Facts) turnsText(t *api.TurnRequest) string {
 	switch {
 	case t == nil:
 		return ""
@@ -118,7 +118,7 @@ func Back(list *api.TurnList) (int, error) {
 
 // Resume starts a session that has ended again, in its own cell. After an error it
 // has ended as before.
-func Resume(ctx context.Context, e Engine, name string, o Order) (*Started, error) {
+func Resume(ctx context.Context, e Engine, name string, o Start) (*Running, error) {
 	s, err := begin(ctx, e, name, o)
 	if err != nil {
 		return nil, errors.Join(err, undo(ctx, e, name, true))

@@ -37,8 +37,8 @@ func List(ctx context.Context, r Reader, agent, workspace string, now time.Time)
 	return out, nil
 }
 
-// missing is the error about a session whose cell does not exist.
-func missing(err error, name string) error {
+// missingError is the error about a session whose cell does not exist.
+func missingError(err error, name string) error {
 	if api.CodeOf(err) != api.CodeNotFound {
 		return err
 	}
@@ -50,7 +50,7 @@ func missing(err error, name string) error {
 func Show(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	status, err := r.Status(ctx, name)
 	if err != nil {
-		return nil, missing(err, name)
+		return nil, missingError(err, name)
 	}
 	runs, err := r.CellRuns(ctx, name)
 	if err != nil {
@@ -62,7 +62,7 @@ func Show(ctx context.Context, r Describer, name string, now time.Time) (*api.Ag
 			return nil, err
 		}
 		if !inherited {
-			return unstarted(status, agent, now), nil
+			return describeUnstarted(status, agent, now), nil
 		}
 	}
 	runs = slices.DeleteFunc(runs, func(i api.RunInfo) bool { return i.Session == nil })
@@ -87,7 +87,7 @@ func Changes(s *api.AgentSession) api.DiffRequest {
 	switch {
 	case len(s.RunIDs) <= 1 && (s.MonitorPID != 0 || s.Head == s.Began):
 		// the live run, or the last one
-	case s.MonitorPID == 0 && Undecided(s):
+	case s.MonitorPID == 0 && HasUndecided(s):
 		// all undecided work: what session accept takes
 	default:
 		r.State = s.Began
@@ -112,8 +112,8 @@ func forkOfSession(ctx context.Context, r Describer, fork *api.StatusResult) (bo
 	return is, nil
 }
 
-// Begun describes a session as Show does, and refuses one that was not started.
-func Begun(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
+// ShowStarted describes a session as Show does, and refuses one that was not started.
+func ShowStarted(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	i, err := Show(ctx, r, name, now)
 	if err == nil {
 		err = RefuseUnstarted(i)
@@ -136,9 +136,9 @@ func RefuseUnstarted(i *api.AgentSession) error {
 	return api.Refusef(api.CodeNotStarted, "`forkcell session delete "+name+"` removes it", "session %s has not run: %s", name, why)
 }
 
-// unstarted describes a session whose cell was made, and has no run. Whoever makes the
+// describeUnstarted describes a session whose cell was made, and has no run. Whoever makes the
 // cell starts it at once; only the time tells that it will not be started any more.
-func unstarted(status *api.StatusResult, agent string, now time.Time) *api.AgentSession {
+func describeUnstarted(status *api.StatusResult, agent string, now time.Time) *api.AgentSession {
 	none := []string{}
 	s := &api.AgentSession{
 		SessionID: status.Cell, Cell: status.Cell, CellID: status.CellID, Workspace: status.Source, RunIDs: none, Began: status.Head, Head: status.Head,
@@ -176,7 +176,7 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 			}
 		}
 		switch {
-		case live.Ending || s.Status == api.SessionStarting && (ended(live.Sessions) || now.Sub(live.Since) > api.AgentLimit):
+		case live.Ending || s.Status == api.SessionStarting && (hasEnded(live.Sessions) || now.Sub(live.Since) > api.AgentLimit):
 			// After the limit its supervisor would have ended it, had it no agent: it has
 			// one, and its supervisor does not answer.
 			s.Status = api.SessionStopping
@@ -207,13 +207,13 @@ func decision(status *api.StatusResult, began string, last api.RunInfo) string {
 	return last.Decision
 }
 
-// Accepted reports whether the present state of a session, or a part of it, is accepted.
-func Accepted(s *api.AgentSession) bool {
+// IsAccepted reports whether the present state of a session, or a part of it, is accepted.
+func IsAccepted(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Accepted) || s.Decision == string(receipt.Partial)
 }
 
-// Undecided reports whether a session has work that nobody has decided about.
-func Undecided(s *api.AgentSession) bool {
+// HasUndecided reports whether a session has work that nobody has decided about.
+func HasUndecided(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
 }
 
@@ -240,7 +240,7 @@ func RefuseRunning(i *api.AgentSession) error {
 // The cell may hold work that was accepted before the session, and nobody asks for that by
 // the session's name.
 func RefusePending(i *api.AgentSession) error {
-	if err := RefuseRunning(i); err != nil || Accepted(i) {
+	if err := RefuseRunning(i); err != nil || IsAccepted(i) {
 		return err
 	}
 	name := quote.Line(i.SessionID)
@@ -253,15 +253,15 @@ func RefusePending(i *api.AgentSession) error {
 // RefuseDelete refuses to delete a session that runs, or whose work nobody has decided
 // about, unless it is forced.
 func RefuseDelete(i *api.AgentSession, force bool) error {
-	if err := RefuseRunning(i); err != nil || force || !Undecided(i) {
+	if err := RefuseRunning(i); err != nil || force || !HasUndecided(i) {
 		return err
 	}
 	name := quote.Line(i.SessionID)
 	return api.Refusef(api.CodePending, "`forkcell session accept "+name+"` accepts it, `forkcell reject "+name+"` takes it back, --force deletes it all the same", "session %s has work that was not decided", name)
 }
 
-// ended reports whether the agent was executed and has ended: the cell is about to end.
-func ended(list []api.SessionInfo) bool {
+// hasEnded reports whether the agent was executed and has ended: the cell is about to end.
+func hasEnded(list []api.SessionInfo) bool {
 	return slices.ContainsFunc(list, func(x api.SessionInfo) bool { return x.Main && !x.Running })
 }
 

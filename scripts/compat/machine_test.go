@@ -137,11 +137,11 @@ func TestCacheIsCompared(t *testing.T) {
 	if err := os.WriteFile(list, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := cached(list, dir); err != nil || cmp.Diff(p, got) != "" {
+	if got, err := checkPackages(list, dir); err != nil || cmp.Diff(p, got) != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	write("bash_2.deb", "another")
-	if _, err := cached(list, dir); err == nil {
+	if _, err := checkPackages(list, dir); err == nil {
 		t.Error("a changed package was taken")
 	}
 	if _, err := note(dir, "absent"); err == nil {

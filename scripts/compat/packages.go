@@ -47,7 +47,7 @@ func fetch(ctx context.Context, cache string, o options) (packages, error) {
 	list := filepath.Join(cache, "packages.json")
 	debs := filepath.Join(cache, "debs")
 	if !o.refresh {
-		if p, err := cached(list, debs); err == nil {
+		if p, err := checkPackages(list, debs); err == nil {
 			return p, nil
 		} else if !errors.Is(err, os.ErrNotExist) {
 			fmt.Printf("the cache is fetched again: %v\n", err)
@@ -82,8 +82,8 @@ func fetch(ctx context.Context, cache string, o options) (packages, error) {
 	return p, os.WriteFile(list, append(data, '\n'), 0o644)
 }
 
-// cached reads the list and compares the packages with it.
-func cached(list, debs string) (packages, error) {
+// checkPackages reads the list and compares the packages with it.
+func checkPackages(list, debs string) (packages, error) {
 	var p packages
 	data, err := os.ReadFile(list)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestInputsExist(t *testing.T) {
 			if pattern[0] == ':' {
 				continue
 			}
-			if out, err := tracked(t.Context(), "../..", []string{pattern}); err != nil || len(out) == 0 {
+			if out, err := trackedFiles(t.Context(), "../..", []string{pattern}); err != nil || len(out) == 0 {
 				t.Errorf("%s: %s selects nothing: %v", l.target, pattern, err)
 			}
 		}

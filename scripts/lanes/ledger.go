@@ -50,11 +50,11 @@ func (l ledger) write(file string) error {
 // hash returns the hash of the inputs of a lane, as git has them in a directory: of
 // names, modes and contents.
 func (l lane) hash(ctx context.Context, dir string) (string, error) {
-	built, err := tracked(ctx, dir, program)
+	built, err := trackedFiles(ctx, dir, program)
 	if err != nil {
 		return "", err
 	}
-	own, err := tracked(ctx, dir, l.inputs)
+	own, err := trackedFiles(ctx, dir, l.inputs)
 	if err != nil {
 		return "", err
 	}
@@ -62,9 +62,9 @@ func (l lane) hash(ctx context.Context, dir string) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// tracked lists the files that patterns select, one line each. Without patterns there are
+// trackedFiles lists the files that patterns select, one line each. Without patterns there are
 // none.
-func tracked(ctx context.Context, dir string, patterns []string) ([]byte, error) {
+func trackedFiles(ctx context.Context, dir string, patterns []string) ([]byte, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}

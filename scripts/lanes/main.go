@@ -86,7 +86,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.record {
-		if err := committed(ctx); err != nil {
+		if err := checkCommitted(ctx); err != nil {
 			return err
 		}
 	}
@@ -166,8 +166,8 @@ func (l lane) make(ctx context.Context) error {
 	return nil
 }
 
-// committed returns an error if files differ from those of the commit.
-func committed(ctx context.Context) error {
+// checkCommitted returns an error if files differ from those of the commit.
+func checkCommitted(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":!"+ledgerFile).Output()
 	if err != nil {
 		return fmt.Errorf("git status: %w", err)

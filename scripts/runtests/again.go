@@ -20,7 +20,7 @@ func onlyTestsFailed(err error) bool {
 
 // testAgain runs the failed tests of a binary once more, by themselves.
 func (u identity) testAgain(ctx context.Context, r *run, step string, b binary, args ...string) error {
-	keys := r.results.failedOf(step, b.named)
+	keys := r.results.failedOf(step, b.namedTests)
 	b.tests = nil // the pattern names the tests
 	if err := u.test(ctx, r, step, b, append(slices.Clone(args), "-test.run="+runPattern(keys))...); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (u identity) testAgain(ctx context.Context, r *run, step string, b binary, 
 
 // failedOf returns the failed tests of a package in a step, those of its named tests if
 // it has some.
-func (r *results) failedOf(step string, n named) []string {
+func (r *results) failedOf(step string, n namedTests) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var keys []string

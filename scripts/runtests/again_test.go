@@ -39,7 +39,7 @@ printf '%s\n' ` + c.second + "\n"
 				t.Fatal(err)
 			}
 			r := &run{opts: options{again: c.again}, results: newResults(io.Discard)}
-			err := identity{repo: dir}.tests(t.Context(), r, "test", []binary{{named: named{pkg: "a"}, file: file}}, "-test.skip=x")
+			err := identity{repo: dir}.tests(t.Context(), r, "test", []binary{{namedTests: namedTests{pkg: "a"}, file: file}}, "-test.skip=x")
 			if (err == nil && r.results.count["test"][failed] == 0) != c.ok {
 				t.Errorf("error %v, counted %v", err, r.results.count)
 			}

@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// named are tests of one package.
-type named struct {
+// namedTests are tests of one package.
+type namedTests struct {
 	pkg   string   // import path within the module
 	tests []string // none: all of them
 }
 
 // pattern is the regular expression of the tests, for -test.run.
-func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
+func (n namedTests) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
 
 // binary is one compiled package of tests.
 type binary struct {
-	named
+	namedTests
 	file  string
 	draws bool // it has property tests
 }
@@ -76,7 +76,7 @@ func (b *builds) remove() { _ = os.RemoveAll(b.dir) }
 // compile makes a directory of binaries. One call of the go command compiles and links
 // side by side. It names binaries after the last part of their package's path, and
 // refuses two of one name.
-func (b *builds) compile(ctx context.Context, kind string, tests []named, flags ...string) ([]binary, error) {
+func (b *builds) compile(ctx context.Context, kind string, tests []namedTests, flags ...string) ([]binary, error) {
 	dir := filepath.Join(b.dir, kind)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (b *builds) compile(ctx context.Context, kind string, tests []named, flags 
 	var list []binary
 	for _, n := range tests {
 		args = append(args, "./"+n.pkg)
-		list = append(list, binary{named: n, file: filepath.Join(dir, path.Base(n.pkg)+".test"), draws: slices.Contains(drawing, n.pkg)})
+		list = append(list, binary{namedTests: n, file: filepath.Join(dir, path.Base(n.pkg)+".test"), draws: slices.Contains(drawing, n.pkg)})
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -102,12 +102,12 @@ func (b *builds) compile(ctx context.Context, kind string, tests []named, flags 
 }
 
 // tested returns the packages that have tests.
-func tested(ctx context.Context) ([]named, error) {
+func tested(ctx context.Context) ([]namedTests, error) {
 	lines, err := list(ctx, `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`)
-	var all []named
+	var all []namedTests
 	for _, line := range lines {
 		if line != "" {
-			all = append(all, named{pkg: within(line)})
+			all = append(all, namedTests{pkg: pathWithin(line)})
 		}
 	}
 	return all, err
@@ -119,19 +119,19 @@ func properties(ctx context.Context) ([]string, error) {
 	var drawing []string
 	for _, line := range lines {
 		if fields := strings.Fields(line); slices.Contains(fields[1:], "pgregory.net/rapid") {
-			drawing = append(drawing, within(fields[0]))
+			drawing = append(drawing, pathWithin(fields[0]))
 		}
 	}
 	return drawing, err
 }
 
 // taggedTests returns the tests that exist only with a build tag, by package.
-func taggedTests(ctx context.Context, tag string) ([]named, error) {
-	with, err := declared(ctx, "Test", "-tags", tag)
+func taggedTests(ctx context.Context, tag string) ([]namedTests, error) {
+	with, err := declaredTests(ctx, "Test", "-tags", tag)
 	if err != nil {
 		return nil, err
 	}
-	without, err := declared(ctx, "Test")
+	without, err := declaredTests(ctx, "Test")
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func taggedTests(ctx context.Context, tag string) ([]named, error) {
 	for _, n := range without {
 		plain[n.pkg] = n.tests
 	}
-	var list []named
+	var list []namedTests
 	for _, n := range with {
 		n.tests = slices.DeleteFunc(n.tests, func(t string) bool { return slices.Contains(plain[n.pkg], t) })
 		if len(n.tests) > 0 {
@@ -164,7 +164,7 @@ func taggedPackages(ctx context.Context, tags string) ([]string, error) {
 	var packages []string
 	for _, line := range with {
 		if !slices.Contains(plain, line) {
-			packages = append(packages, "./"+within(strings.Fields(line)[0]))
+			packages = append(packages, "./"+pathWithin(strings.Fields(line)[0]))
 		}
 	}
 	return packages, nil
@@ -176,5 +176,5 @@ func list(ctx context.Context, format string, flags ...string) ([]string, error)
 	return strings.Split(strings.TrimSpace(out), "\n"), err
 }
 
-// within returns an import path within the module.
-func within(path string) string { return strings.TrimPrefix(path, module+"/") }
+// pathWithin returns an import path within the module.
+func pathWithin(path string) string { return strings.TrimPrefix(path, module+"/") }

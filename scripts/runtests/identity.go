@@ -81,7 +81,7 @@ func (u identity) test(ctx context.Context, r *run, step string, b binary, args 
 	}
 	r.results.print(fmt.Sprintf("%s\t%s\t%.3fs%s\n", word, module+"/"+b.pkg, time.Since(begin).Seconds(), who))
 	if err == nil {
-		err = r.results.ran(step, b.named)
+		err = r.results.checkKnown(step, b.namedTests)
 	}
 	return err
 }

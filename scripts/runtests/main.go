@@ -51,10 +51,10 @@ type step struct {
 	do   func(context.Context, *run) error
 }
 
-// skipped says why a whole step could not run here.
-type skipped string
+// skippedStep says why a whole step could not run here.
+type skippedStep string
 
-func (s skipped) Error() string { return string(s) }
+func (s skippedStep) Error() string { return string(s) }
 
 // stages are the steps, in order. Those of a stage run side by side: where tests wait for
 // the disk, for a process or for a time, others have the processors.
@@ -125,7 +125,7 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, miss := range r.results.missing(must) {
+		for _, miss := range r.results.missingTests(must) {
 			fmt.Printf("FAIL: %s may not skip here, and no step ran it\n", miss)
 			ok = false
 		}
@@ -152,7 +152,7 @@ func (r *run) runStage(ctx context.Context, stage []step) []outcome {
 // skippedStep is why some step did not run at all, if one did not.
 func (r *run) skippedStep() error {
 	for _, s := range r.steps {
-		if why, is := errors.AsType[skipped](s.err); is {
+		if why, is := errors.AsType[skippedStep](s.err); is {
 			return why
 		}
 	}

@@ -33,13 +33,13 @@ type results struct {
 	tests map[string]map[string]string // "package Test" -> step -> pass, fail or why it was skipped
 	count map[string]map[string]int    // step -> action -> number of tests
 	fails []failure                    // in the order in which they came
-	times []timed                      // of the tests that ended
+	times []testTime                   // of the tests that ended
 
 	unsteady []failure // of tests that passed when they ran again
 }
 
-// timed is how long one test took in one step.
-type timed struct {
+// testTime is how long one test took in one step.
+type testTime struct {
 	step, test string
 	took       time.Duration
 }
@@ -74,7 +74,7 @@ func (r *results) read(step string, in io.Reader) error {
 		}
 		r.take(step, e, said)
 	}
-	r.unfinished(step, "", said) // of a package that did not say how it ended
+	r.printUnfinished(step, "", said) // of a package that did not say how it ended
 	return scan.Err()
 }
 
@@ -95,16 +95,16 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 		}
 		b.WriteString(e.Output)
 	case e.Action == "fail" && e.Test == "":
-		r.unfinished(step, key, said)
+		r.printUnfinished(step, key, said)
 	case e.Test == "" && (e.Action == "pass" || e.Action == "skip"):
 		maps.DeleteFunc(said, func(test string, _ *strings.Builder) bool { return strings.HasPrefix(test, key) })
 	case e.Test == "":
 	case e.Action == "pass":
-		r.took(timed{step, key, time.Duration(e.Elapsed * float64(time.Second))})
+		r.took(testTime{step, key, time.Duration(e.Elapsed * float64(time.Second))})
 		r.record(step, key, passed)
 		delete(said, key)
 	case e.Action == "fail":
-		r.fail(step, key, spoken(text(said[key])))
+		r.fail(step, key, plainOutput(text(said[key])))
 		delete(said, key)
 	case e.Action == "skip":
 		r.record(step, key, reason(text(said[key])))
@@ -112,13 +112,13 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 	}
 }
 
-// unfinished prints the output of tests that did not end, as when one of them
+// printUnfinished prints the output of tests that did not end, as when one of them
 // panicked, or the whole package was killed or ran past its time. Their names begin
 // with a prefix.
-func (r *results) unfinished(step, prefix string, said map[string]*strings.Builder) {
+func (r *results) printUnfinished(step, prefix string, said map[string]*strings.Builder) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		if strings.HasPrefix(key, prefix) {
-			r.fail(step, key, spoken(said[key].String()))
+			r.fail(step, key, plainOutput(said[key].String()))
 			delete(said, key)
 		}
 	}
@@ -131,9 +131,9 @@ func text(b *strings.Builder) string {
 	return b.String()
 }
 
-// spoken is a test's output without the lines of go test -v that only say that
+// plainOutput is a test's output without the lines of go test -v that only say that
 // it started, paused or went on.
-func spoken(output string) string {
+func plainOutput(output string) string {
 	var b strings.Builder
 	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "=== ") {
@@ -186,7 +186,7 @@ func (r *results) record(step, key, what string) {
 	r.count[step][what]++
 }
 
-func (r *results) took(t timed) {
+func (r *results) took(t testTime) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.times = append(r.times, t)
@@ -240,9 +240,9 @@ func (r *results) skips() []skip {
 	return list
 }
 
-// ran is an error for each named test that a step did not know, as after it was
+// checkKnown is an error for each named test that a step did not know, as after it was
 // renamed.
-func (r *results) ran(step string, n named) error {
+func (r *results) checkKnown(step string, n namedTests) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
@@ -254,8 +254,8 @@ func (r *results) ran(step string, n named) error {
 	return errors.Join(errs...)
 }
 
-// missing returns the named tests that no step has passed or failed.
-func (r *results) missing(must []string) []string {
+// missingTests returns the named tests that no step has passed or failed.
+func (r *results) missingTests(must []string) []string {
 	var list []string
 	for _, key := range must {
 		ran := false
@@ -297,7 +297,7 @@ func (r *run) writeSkips(w io.Writer) {
 		n++
 	}
 	for _, s := range r.steps {
-		if why, ok := errors.AsType[skipped](s.err); ok {
+		if why, ok := errors.AsType[skippedStep](s.err); ok {
 			fmt.Fprintf(w, "skip  step %s: %s (NOT RUN)\n", s.name, why)
 			n++
 		}
@@ -308,15 +308,15 @@ func (r *run) writeSkips(w io.Writer) {
 }
 
 // slowest returns the tests that took longest, of those with no tests of their own.
-func (r *results) slowest(n int) []timed {
+func (r *results) slowest(n int) []testTime {
 	parents := map[string]bool{}
 	for _, t := range r.times {
 		if i := strings.LastIndex(t.test, "/"); i > strings.Index(t.test, " ") {
 			parents[t.step+t.test[:i]] = true
 		}
 	}
-	list := slices.DeleteFunc(slices.Clone(r.times), func(t timed) bool { return parents[t.step+t.test] })
-	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	list := slices.DeleteFunc(slices.Clone(r.times), func(t testTime) bool { return parents[t.step+t.test] })
+	slices.SortStableFunc(list, func(a, b testTime) int { return cmp.Compare(b.took, a.took) })
 	return list[:min(n, len(list))]
 }
 
@@ -336,7 +336,7 @@ func (r *run) writeSteps(w io.Writer) bool {
 	for _, s := range r.steps {
 		c := r.results.count[s.name]
 		word := "ok"
-		if _, isSkip := errors.AsType[skipped](s.err); isSkip {
+		if _, isSkip := errors.AsType[skippedStep](s.err); isSkip {
 			word = "skip"
 		} else if s.err != nil || c[failed] > 0 {
 			word, ok = "FAIL", false

@@ -86,7 +86,7 @@ func TestSlowest(t *testing.T) {
 	if err := r.read("test", strings.NewReader(in)); err != nil {
 		t.Fatal(err)
 	}
-	want := []timed{{"test", "a TestLong", 8 * time.Second}, {"test", "a TestAll/slow", 7 * time.Second}}
+	want := []testTime{{"test", "a TestLong", 8 * time.Second}, {"test", "a TestAll/slow", 7 * time.Second}}
 	if got := r.slowest(2); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -109,7 +109,7 @@ func TestMissing(t *testing.T) {
 	r.record("test", "a TestOne", "needs root")
 	r.record("user", "a TestOne", passed)
 	r.record("test", "a TestTwo", "needs root")
-	got := r.missing([]string{"a TestOne", "a TestTwo", "a TestThree"})
+	got := r.missingTests([]string{"a TestOne", "a TestTwo", "a TestThree"})
 	if want := []string{"a TestTwo", "a TestThree"}; !slices.Equal(got, want) {
 		t.Errorf("missing %v, want %v", got, want)
 	}
@@ -149,11 +149,11 @@ func TestAgain(t *testing.T) {
 		}
 	}
 	must(r.read("test", strings.NewReader(first)))
-	keys := r.failedOf("test", named{pkg: "a"})
+	keys := r.failedOf("test", namedTests{pkg: "a"})
 	if got, want := runPattern(keys), `^TestScripts$/^two\+two$|^TestOther$`; got != want {
 		t.Errorf("pattern %q, want %q", got, want)
 	}
-	if got := r.failedOf("test", named{"a", []string{"TestOther"}}); !slices.Equal(got, []string{"a TestOther"}) {
+	if got := r.failedOf("test", namedTests{"a", []string{"TestOther"}}); !slices.Equal(got, []string{"a TestOther"}) {
 		t.Errorf("of named tests %q failed", got)
 	}
 	must(r.read("test", strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestScripts/two+two"}

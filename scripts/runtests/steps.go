@@ -26,8 +26,8 @@ const selfUser = "^TestAsOrdinaryUser$"
 // racing are the tests that run again under the race detector: all of the quick
 // packages with their own goroutines, and of the slow ones those tests that
 // do several things at once.
-func racing() []named {
-	return []named{
+func racing() []namedTests {
+	return []namedTests{
 		{pkg: "internal/storage/fsx"},
 		{pkg: "internal/storage/store"},
 		{"internal/storage/tree", []string{"TestParallelWriters"}},
@@ -76,7 +76,7 @@ func testStep(ctx context.Context, r *run) error {
 
 func raceStep(ctx context.Context, r *run) error {
 	if _, err := exec.LookPath("gcc"); err != nil {
-		return skipped("the race detector needs a C compiler: " + err.Error())
+		return skippedStep("the race detector needs a C compiler: " + err.Error())
 	}
 	binaries, err := r.builds.compile(ctx, "race", racing(), "-race")
 	if err != nil {
@@ -123,18 +123,18 @@ func sideBySide[T any](list []T, do func(T) error) error {
 // than a time: go test now and then calls a target that its deadline interrupts
 // failed ("context deadline exceeded").
 func fuzzStep(ctx context.Context, r *run) error {
-	packages, err := declared(ctx, "Fuzz")
+	packages, err := declaredTests(ctx, "Fuzz")
 	if err != nil {
 		return err
 	}
 	if r.opts.guided {
-		return sideBySide(packages, func(n named) error { return guided(ctx, r, n) })
+		return sideBySide(packages, func(n namedTests) error { return guided(ctx, r, n) })
 	}
 	all, err := r.builds.plain(ctx)
 	if err != nil {
 		return err
 	}
-	return sideBySide(packages, func(n named) error {
+	return sideBySide(packages, func(n namedTests) error {
 		b := all[slices.IndexFunc(all, func(b binary) bool { return b.pkg == n.pkg })]
 		b.tests = n.tests
 		return fuzz(ctx, r, b)
@@ -144,8 +144,8 @@ func fuzzStep(ctx context.Context, r *run) error {
 // guided runs the targets of a package with coverage that guides their inputs. To
 // instrument all packages for it takes longer than the few inputs of a usual run, which
 // hardly gain from it. The go command does it for one package at a time.
-func guided(ctx context.Context, r *run, n named) error {
-	binaries, err := r.builds.compile(ctx, "fuzz", []named{n}, "-fuzz", "^")
+func guided(ctx context.Context, r *run, n namedTests) error {
+	binaries, err := r.builds.compile(ctx, "fuzz", []namedTests{n}, "-fuzz", "^")
 	if err != nil {
 		return err
 	}
@@ -167,23 +167,23 @@ func fuzz(ctx context.Context, r *run, b binary) error {
 		cmd.Dir = filepath.FromSlash(b.pkg)
 		errs = append(errs, r.results.runBinary(ctx, "fuzz", b.pkg, cmd))
 	}
-	return errors.Join(append(errs, r.results.ran("fuzz", b.named))...)
+	return errors.Join(append(errs, r.results.checkKnown("fuzz", b.namedTests))...)
 }
 
-// declared returns the functions of tests whose names begin with a word, by package. It
+// declaredTests returns the functions of tests whose names begin with a word, by package. It
 // reads the source: to ask the tests themselves, each of their binaries would have to be
 // linked.
-func declared(ctx context.Context, word string, flags ...string) ([]named, error) {
+func declaredTests(ctx context.Context, word string, flags ...string) ([]namedTests, error) {
 	const format = `{{.ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}`
 	lines, err := list(ctx, format, flags...)
 	if err != nil {
 		return nil, err
 	}
 	function := regexp.MustCompile(`(?m)^func (` + word + `\w+)\(\w+ \*testing\.[TF]\)`)
-	var packages []named
+	var packages []namedTests
 	for _, line := range lines {
 		fields := strings.Split(line, "\t")
-		n := named{pkg: within(fields[0])}
+		n := namedTests{pkg: pathWithin(fields[0])}
 		for _, file := range fields[1:] {
 			data, err := os.ReadFile(file)
 			if err != nil {

@@ -31,8 +31,8 @@ func pure() []string {
 // program decides what a cell is built of: namespaces, owners, layers, limits, the way to
 // the network. A test may stand here if it looks at what comes before that or after it,
 // and if quicker ones build the same cells as both. It is run by root.
-func asRoot() []named {
-	return []named{
+func asRoot() []namedTests {
+	return []namedTests{
 		{"cmd/forkcell", []string{
 			// How a request is carried. TestScripts has the same scripts, and those of url and
 			// serve, as both.
@@ -53,7 +53,7 @@ func asRoot() []named {
 // are compiled here and started as that user, in a copy of the repository.
 func userStep(ctx context.Context, r *run) error {
 	if os.Geteuid() != 0 {
-		return skipped("this is an ordinary user's run already")
+		return skippedStep("this is an ordinary user's run already")
 	}
 	uid, gid, err := ordinaryUser(ctx)
 	if err != nil {
@@ -81,13 +81,13 @@ func userStep(ctx context.Context, r *run) error {
 // asRootPattern returns the regular expression of the tests that only root runs. A test
 // that is named and does not exist is an error.
 func asRootPattern(ctx context.Context) (string, error) {
-	all, err := declared(ctx, "Test")
+	all, err := declaredTests(ctx, "Test")
 	if err != nil {
 		return "", err
 	}
 	pattern := selfUser
 	for _, n := range asRoot() {
-		i := slices.IndexFunc(all, func(d named) bool { return d.pkg == n.pkg })
+		i := slices.IndexFunc(all, func(d namedTests) bool { return d.pkg == n.pkg })
 		for _, test := range n.tests {
 			name, sub, _ := strings.Cut(test, "/")
 			if i < 0 || !slices.Contains(all[i].tests, name) {

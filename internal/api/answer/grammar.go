@@ -20,8 +20,8 @@ const (
 	title = "title"
 )
 
-// unseen are the characters that move the cursor, reverse the direction of text or are blank.
-const unseen = `\x00-\x1f\x7f-\x9f\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}` +
+// invisible are the characters that move the cursor, reverse the direction of text or are blank.
+const invisible = `\x00-\x1f\x7f-\x9f\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}` +
 	`\x{200b}-\x{200f}\x{2028}-\x{202f}\x{205f}-\x{206f}\x{2800}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff9}-\x{fffb}\x{e0000}-\x{e0fff}`
 
 // grammars has the expression of each grammar.
@@ -29,8 +29,8 @@ var grammars = map[string]string{
 	name:  `[a-z0-9][a-z0-9._-]{0,62}`,
 	id:    `[a-z]{1,16}_[0-9a-z]{1,64}`,
 	word:  `[0-9A-Za-z][0-9A-Za-z.:_+=-]{0,255}`,
-	line:  `[^\-` + unseen + `][^` + unseen + `]{0,1000}`,
-	title: `[^` + unseen + `]{1,1000}`,
+	line:  `[^\-` + invisible + `][^` + invisible + `]{0,1000}`,
+	title: `[^` + invisible + `]{1,1000}`,
 }
 
 // Grammar returns the name of the grammar of a field: name, id, word, line or title. "" is

@@ -29,10 +29,10 @@ func (c Caller) MayUsePath(path string) error {
 		return api.Refusef(api.CodeForbidden, "the operator allows that directory itself with `forkcell serve --allow-source`",
 			"the caller may not use %s: the secret rule %s leaves it out", quote.Path(path), rule)
 	}
-	return outside(path)
+	return outsideError(path)
 }
 
-func outside(path string) error {
+func outsideError(path string) error {
 	return api.Refusef(api.CodeForbidden, "the operator allows directories with `forkcell serve --allow-source`",
 		"the caller may not use %s", quote.Path(path))
 }
@@ -53,7 +53,7 @@ func (c Caller) MayNamePath(path string) error {
 	}
 	real, err := fsx.RealPath(path)
 	if err != nil {
-		return outside(path) // where it leads is not known
+		return outsideError(path) // where it leads is not known
 	}
 	return c.MayUsePath(real)
 }

@@ -23,26 +23,26 @@ type Budget interface {
 // Begin returns the budget of a piece of work that takes disk space.
 func (c Caller) Begin(ctx context.Context) (Budget, error) {
 	if c.Budget == nil {
-		return unlimited{}, nil
+		return unlimitedBudget{}, nil
 	}
 	return c.Budget(ctx)
 }
 
-// unlimited is the budget of a caller without a quota.
-type unlimited struct{}
+// unlimitedBudget is the budget of a caller without a quota.
+type unlimitedBudget struct{}
 
-func (unlimited) Use(int64) error { return nil }
-func (unlimited) Left() int64     { return math.MaxInt64 }
-func (unlimited) Close()          {}
+func (unlimitedBudget) Use(int64) error { return nil }
+func (unlimitedBudget) Left() int64     { return math.MaxInt64 }
+func (unlimitedBudget) Close()          {}
 
 // SharedBudget returns what begins work that shares so many bytes.
 func SharedBudget(bytes int64) func(context.Context) (Budget, error) {
-	all := &shared{most: bytes}
+	all := &sharedBudget{most: bytes}
 	return func(context.Context) (Budget, error) { return &part{of: all}, nil }
 }
 
-// shared is disk space that several pieces of work share.
-type shared struct {
+// sharedBudget is disk space that several pieces of work share.
+type sharedBudget struct {
 	most int64
 
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ type shared struct {
 }
 
 type part struct {
-	of   *shared
+	of   *sharedBudget
 	used int64
 }
 

@@ -36,7 +36,7 @@ type Caller struct {
 	Env []string
 	// Closed returns the directories that cells can have written: no program of the host
 	// is started from them. nil is none.
-	Closed hosttool.Closed
+	Closed hosttool.ExcludedDirs
 	// Git returns the caller's identity for git. It may be nil.
 	Git func() GitUser
 	// Expect, if set, is the revision that a cell must have to be changed: the number
@@ -150,9 +150,9 @@ func (c Caller) Report(p api.Progress) {
 	}
 }
 
-// Inherited returns the value of each variable that a policy passes on and the
+// InheritedVariables returns the value of each variable that a policy passes on and the
 // caller has, as K=V.
-func (c Caller) Inherited(p *policy.Policy) (given []string) {
+func (c Caller) InheritedVariables(p *policy.Policy) (given []string) {
 	for _, name := range p.Environment.Inherit {
 		if value, ok := c.LookupEnv(name); ok {
 			given = append(given, name+"="+value)

@@ -69,10 +69,10 @@ func (c Caller) Homes() []string {
 	return slices.Compact(homes)
 }
 
-// Under returns the policy that allows what a policy and the caller's ceiling allow. For
+// UnderCeiling returns the policy that allows what a policy and the caller's ceiling allow. For
 // the keys that loosen a control, the default policy is the ceiling of a caller who is not
 // the operator, and to whom the operator gave none.
-func (c Caller) Under(p *policy.Policy) (*policy.Policy, error) {
+func (c Caller) UnderCeiling(p *policy.Policy) (*policy.Policy, error) {
 	ceiling, err := c.CeilingPolicy()
 	if err != nil {
 		return nil, err

@@ -96,12 +96,12 @@ type streamRuns struct {
 }
 
 // Backwards implements eventquery.Source.
-func (s streamRuns) Backwards(fn func(eventquery.Numbered) bool) error {
+func (s streamRuns) Backwards(fn func(eventquery.NumberedRun) bool) error {
 	return s.store.View(func(tx *store.Tx) error {
 		visible := visibleCells{tx: tx, sees: s.sees}
 		var failed error
 		err := tx.RunsBackwards(func(r store.RunRef) bool {
-			n := numbered(r)
+			n := numberedRun(r)
 			n.Excluded = s.cellID != "" && s.cellID != r.CellID || s.run != "" && s.run != r.ID
 			if !n.Excluded {
 				var sees bool
@@ -115,8 +115,8 @@ func (s streamRuns) Backwards(fn func(eventquery.Numbered) bool) error {
 }
 
 // Find implements eventquery.Source.
-func (s streamRuns) Find(ids []string) (map[string]eventquery.Numbered, error) {
-	found := map[string]eventquery.Numbered{}
+func (s streamRuns) Find(ids []string) (map[string]eventquery.NumberedRun, error) {
+	found := map[string]eventquery.NumberedRun{}
 	if len(ids) == 0 {
 		return found, nil
 	}
@@ -124,7 +124,7 @@ func (s streamRuns) Find(ids []string) (map[string]eventquery.Numbered, error) {
 		for _, id := range ids {
 			r, err := tx.RunRef(id)
 			if err == nil {
-				found[id] = numbered(r)
+				found[id] = numberedRun(r)
 			} else if !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -134,6 +134,6 @@ func (s streamRuns) Find(ids []string) (map[string]eventquery.Numbered, error) {
 	return found, err
 }
 
-func numbered(r store.RunRef) eventquery.Numbered {
-	return eventquery.Numbered{ID: r.ID, Number: r.Ord, Ended: r.Ended}
+func numberedRun(r store.RunRef) eventquery.NumberedRun {
+	return eventquery.NumberedRun{ID: r.ID, Number: r.Ord, Ended: r.Ended}
 }

@@ -13,18 +13,18 @@ import (
 type History struct {
 	*home.Home
 	cells *inventory.Inventory
-	kept  *Kept
+	kept  *State
 }
 
-// Kept is the state that all histories of one home share, for every caller. The zero value
+// State is the state that all histories of one home share, for every caller. The zero value
 // is ready to use.
-type Kept struct {
+type State struct {
 	journals eventquery.Notices
 	events   eventquery.Index
 	runs     knownRuns
 }
 
 // New makes a History.
-func New(h *home.Home, cells *inventory.Inventory, kept *Kept) *History {
+func New(h *home.Home, cells *inventory.Inventory, kept *State) *History {
 	return &History{h, cells, kept}
 }

@@ -20,7 +20,7 @@ func (h *History) Log(ctx context.Context, cell string) ([]api.LogEntry, error) 
 	if err != nil {
 		return nil, err
 	}
-	left, err := h.cells.Abandoned(c.ID)
+	left, err := h.cells.AbandonedWork(c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (h *History) addRan(entry *api.LogEntry, r store.Run) (err error) {
 		}
 		entry.Agent, entry.AgentVersion = session.Agent, session.AgentVersion
 	}
-	entry.Command = home.Ran(r.Command, session)
-	entry.Executed, err = h.executed(r)
+	entry.Command = home.RanCommand(r.Command, session)
+	entry.Executed, err = h.executedCommands(r)
 	return err
 }
 
@@ -105,7 +105,7 @@ func (h *History) logEntry(st store.Statement) (api.LogEntry, error) {
 		code := p.ExitCode
 		entry.Kind, entry.CheckpointID, entry.RunID, entry.ReceiptID = "run", p.CheckpointAfter.ID, p.RunID, p.ReceiptID
 		entry.Outcome, entry.ExitCode, entry.Decision = string(p.Outcome), &code, string(p.Decision.Result)
-		entry.Command, entry.ChangedFiles, entry.Reason = home.Ran(p.Command, p.Session), int(p.ChangedFiles), p.Decision.Reason
+		entry.Command, entry.ChangedFiles, entry.Reason = home.RanCommand(p.Command, p.Session), int(p.ChangedFiles), p.Decision.Reason
 		entry.Executed = (*api.Executed)(p.Executed)
 		if p.Session != nil {
 			entry.Agent, entry.AgentVersion = p.Session.Agent, p.Session.AgentVersion

@@ -45,13 +45,13 @@ func (f requestFiles) OpenEvents(id string) (*os.File, error) {
 }
 
 // Backwards implements eventquery.Source.
-func (f requestFiles) Backwards(fn func(eventquery.Numbered) bool) error {
+func (f requestFiles) Backwards(fn func(eventquery.NumberedRun) bool) error {
 	files, err := f.Segments()
 	if err != nil {
 		return err
 	}
 	for i, n := range slices.Backward(files) {
-		if !fn(eventquery.Numbered{ID: requestFile(n), Number: n, Ended: i < len(files)-1}) {
+		if !fn(eventquery.NumberedRun{ID: requestFile(n), Number: n, Ended: i < len(files)-1}) {
 			return nil
 		}
 	}
@@ -59,9 +59,9 @@ func (f requestFiles) Backwards(fn func(eventquery.Numbered) bool) error {
 }
 
 // Find implements eventquery.Source.
-func (f requestFiles) Find(ids []string) (map[string]eventquery.Numbered, error) {
-	found := map[string]eventquery.Numbered{}
-	err := f.Backwards(func(n eventquery.Numbered) bool {
+func (f requestFiles) Find(ids []string) (map[string]eventquery.NumberedRun, error) {
+	found := map[string]eventquery.NumberedRun{}
+	err := f.Backwards(func(n eventquery.NumberedRun) bool {
 		if slices.Contains(ids, n.ID) {
 			found[n.ID] = n
 		}

@@ -38,7 +38,7 @@ type RequestJournal struct {
 	log    *event.Journal
 	signed uint64
 	// strangers are the senders without a valid token.
-	strangers strangers
+	strangers unknownSenders
 }
 
 type timedCall struct {

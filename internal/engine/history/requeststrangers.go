@@ -17,14 +17,14 @@ const (
 	strangerPeers  = 64  // peers that are counted apart; those beyond share one record
 )
 
-// strangers counts requests without a known sender. It belongs to one goroutine.
-type strangers struct {
+// unknownSenders counts requests without a known sender. It belongs to one goroutine.
+type unknownSenders struct {
 	begun time.Time // of the window
 	all   int
-	peers map[string]*stranger
+	peers map[string]*unknownSender
 }
 
-type stranger struct {
+type unknownSender struct {
 	recorded int
 	last     timedCall // of those that were only counted
 	count    uint64
@@ -32,12 +32,12 @@ type stranger struct {
 }
 
 // admit reports whether a request is recorded by itself. If not, it is counted.
-func (s *strangers) admit(c timedCall) bool {
+func (s *unknownSenders) admit(c timedCall) bool {
 	if c.Caller != "" {
 		return true
 	}
 	if s.peers == nil {
-		s.begun, s.peers = c.at, map[string]*stranger{}
+		s.begun, s.peers = c.at, map[string]*unknownSender{}
 	}
 	from := network(c.From)
 	if s.peers[from] == nil && len(s.peers) >= strangerPeers {
@@ -45,7 +45,7 @@ func (s *strangers) admit(c timedCall) bool {
 	}
 	p := s.peers[from]
 	if p == nil {
-		p = &stranger{}
+		p = &unknownSender{}
 		s.peers[from] = p
 	}
 	if p.recorded < strangerEach && s.all < strangerAll {
@@ -64,7 +64,7 @@ func (s *strangers) admit(c timedCall) bool {
 // take returns a record for each peer whose requests were only counted, the earliest
 // first, and begins a new window. Before the window has ended it returns nothing, unless
 // it is to end now.
-func (s *strangers) take(now time.Time, end bool) (counted []timedCall) {
+func (s *unknownSenders) take(now time.Time, end bool) (counted []timedCall) {
 	if !end && now.Sub(s.begun) < strangerWindow {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *strangers) take(now time.Time, end bool) (counted []timedCall) {
 			counted = append(counted, c)
 		}
 	}
-	*s = strangers{}
+	*s = unknownSenders{}
 	slices.SortFunc(counted, func(a, b timedCall) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.From, b.From)) })
 	return counted
 }

@@ -81,7 +81,7 @@ func (h *History) addNetwork(res *api.RunResult) {
 		res.Denied = suggest.Destinations(h.JournalOf(res.RunID, event.Filter{Action: event.ActionDenied}))
 	}
 	if !res.OK() && res.Events[string(event.ActionAllowed)] > 0 {
-		res.Unanswered = suggest.Unanswered(h.JournalOf(res.RunID, event.Filter{Action: event.ActionAllowed}))
+		res.Unanswered = suggest.CountUnanswered(h.JournalOf(res.RunID, event.Filter{Action: event.ActionAllowed}))
 	}
 }
 

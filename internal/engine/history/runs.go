@@ -137,8 +137,8 @@ func (h *History) runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 			return info, err
 		}
 	}
-	info.Command = home.Ran(r.Command, (*receipt.Session)(info.Session))
-	if info.Executed, err = h.executed(r); err != nil {
+	info.Command = home.RanCommand(r.Command, (*receipt.Session)(info.Session))
+	if info.Executed, err = h.executedCommands(r); err != nil {
 		return info, err
 	}
 	if r.State == "done" {
@@ -148,9 +148,9 @@ func (h *History) runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 	return info, nil
 }
 
-// executed returns the commands that were executed in a live cell: those of its receipt,
+// executedCommands returns the commands that were executed in a live cell: those of its receipt,
 // or of the journal of an unfinished run so far.
-func (h *History) executed(r store.Run) (*api.Executed, error) {
+func (h *History) executedCommands(r store.Run) (*api.Executed, error) {
 	if r.State == "done" {
 		if r.Executed == nil {
 			return nil, nil //nolint:nilnil // no live cell, or an old receipt

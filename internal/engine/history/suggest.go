@@ -42,15 +42,15 @@ func (h *History) SuggestPolicy(_ context.Context, cell, run string) (*api.Polic
 	return suggest.Policy(suggest.Run{
 		Cell: c.Name, ID: r.ID, Policy: p, Events: events,
 		Commands:   slices.Concat(r.Command, suggest.CommandLines(events(event.Filter{Class: event.ProcessActivity}))),
-		Unobserved: !live && !p.NeedsNetwork() && !p.NeedsCredentials() && !tried(events),
+		Unobserved: !live && !p.NeedsNetwork() && !p.NeedsCredentials() && !showsAttempts(events),
 		Parse: func(text []byte) (*policy.Policy, error) {
 			return h.Caller.ParsePolicy(api.PolicyFile{Name: "suggestion", Text: text})
 		},
 	})
 }
 
-// tried reports whether events show what a run without a network tried. Those of older
+// showsAttempts reports whether events show what a run without a network tried. Those of older
 // runs, and of hosts that cannot capture connections, never do.
-func tried(events func(event.Filter) iter.Seq2[event.Record, error]) bool {
+func showsAttempts(events func(event.Filter) iter.Seq2[event.Record, error]) bool {
 	return suggest.Destinations(events(event.Filter{Action: event.ActionDenied})).Attempts > 0
 }

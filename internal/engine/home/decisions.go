@@ -103,7 +103,7 @@ func UnacceptedStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoin
 	}
 	var found []store.Checkpoint
 	for _, a := range line {
-		waiting, err := unaccepted(tx, c, a.ID, a.Kind)
+		waiting, err := isUnaccepted(tx, c, a.ID, a.Kind)
 		if err != nil {
 			return nil, err
 		}
@@ -125,15 +125,15 @@ func IsCaptured(state store.Checkpoint) bool { return isCaptured(state.Kind) }
 
 func isCaptured(kind string) bool { return kind == KindLive || kind == statements.UnclaimedState }
 
-// Unaccepted reports whether a state was captured from a live cell, or has lost its
+// IsUnaccepted reports whether a state was captured from a live cell, or has lost its
 // statement, and the cell has not accepted it. No run is known to have ended with
 // such a state, so no decision about a run covers it. A state that was applied
 // counts as accepted: earlier versions did not record it.
-func Unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	return unaccepted(tx, c, state.ID, state.Kind)
+func IsUnaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
+	return isUnaccepted(tx, c, state.ID, state.Kind)
 }
 
-func unaccepted(tx *store.Tx, c store.Cell, state, kind string) (bool, error) {
+func isUnaccepted(tx *store.Tx, c store.Cell, state, kind string) (bool, error) {
 	if !isCaptured(kind) || c.Inherited[state] == string(receipt.Accepted) {
 		return false, nil
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
-// Elsewhere counts what differs between two states outside the workspace, for each area,
+// CountOutside counts what differs between two states outside the workspace, for each area,
 // the home first. It is nil if gc has freed one of them.
-func (h *Home) Elsewhere(ctx context.Context, from, to store.Checkpoint) ([]api.AreaChange, error) {
+func (h *Home) CountOutside(ctx context.Context, from, to store.Checkpoint) ([]api.AreaChange, error) {
 	if from.Freed || to.Freed {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func (h *Home) ElsewhereIn(ctx context.Context, from, to string) (list []api.Are
 	if err != nil {
 		return nil, err
 	}
-	return h.Elsewhere(ctx, sides[0], sides[1])
+	return h.CountOutside(ctx, sides[0], sides[1])
 }
 
 // otherAreas lists the areas but the workspace in which two states may differ.

@@ -73,14 +73,14 @@ func (h *Home) WorkspaceView(c store.Cell, at store.Checkpoint, t *tree.Tree) *o
 	}
 }
 
-// Linked returns what finds control files behind the links of a workspace, which is at
+// NewLinkFinder returns what finds control files behind the links of a workspace, which is at
 // root. It looks for such links in the directories above the changed paths, in control
 // directories there, such as .claude with all that is below it, and one level deeper in other
 // directories whose names begin with a dot, as .github does. It looks in no others, so that
 // the cost follows the change.
-func Linked(t *tree.Tree, root string, changed []string) (*secretfiles.Linked, error) {
+func NewLinkFinder(t *tree.Tree, root string, changed []string) (*secretfiles.LinkFinder, error) {
 	var links []string
-	for dir := range above(changed) {
+	for dir := range directoriesAbove(changed) {
 		found, err := linksIn(t, dir, true)
 		if err != nil {
 			return nil, err
@@ -93,8 +93,8 @@ func Linked(t *tree.Tree, root string, changed []string) (*secretfiles.Linked, e
 	})
 }
 
-// above returns the directories above the paths, and the root.
-func above(paths []string) map[string]bool {
+// directoriesAbove returns the directories above the paths, and the root.
+func directoriesAbove(paths []string) map[string]bool {
 	dirs := map[string]bool{".": true}
 	for _, p := range paths {
 		for dir := path.Dir(p); !dirs[dir]; dir = path.Dir(dir) {

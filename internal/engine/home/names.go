@@ -192,7 +192,7 @@ func (h *Home) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoi
 	case "base":
 		return tx.First(c.Head)
 	}
-	found, err := tx.Named(c.ID, ref)
+	found, err := tx.FindNamed(c.ID, ref)
 	if !errors.Is(err, store.ErrNotFound) {
 		return found, err
 	}
@@ -379,8 +379,8 @@ func (h *Home) OutsideWorkspaces(what, file string) error {
 	return nil
 }
 
-// Taken returns the first of the names that a cell has; "" is none.
-func (h *Home) Taken(names []string) (taken string, err error) {
+// FirstTaken returns the first of the names that a cell has; "" is none.
+func (h *Home) FirstTaken(names []string) (taken string, err error) {
 	err = h.Store.View(func(tx *store.Tx) error {
 		for _, name := range names {
 			if _, err := tx.Cell(name); err == nil {

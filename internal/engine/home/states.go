@@ -107,7 +107,7 @@ func (h *Home) ReadError(err error, states ...store.Checkpoint) error {
 		return nil
 	}
 	for _, c := range states {
-		if freed := CheckUsable(h.now(c)); freed != nil {
+		if freed := CheckUsable(h.currentState(c)); freed != nil {
 			return freed
 		}
 	}
@@ -115,11 +115,11 @@ func (h *Home) ReadError(err error, states ...store.Checkpoint) error {
 }
 
 // WasFreed reports whether gc has freed a state since its record was read.
-func (h *Home) WasFreed(c store.Checkpoint) bool { return h.now(c).Freed }
+func (h *Home) WasFreed(c store.Checkpoint) bool { return h.currentState(c).Freed }
 
-// now returns the present record of a state. Where that cannot be read, the record that
+// currentState returns the present record of a state. Where that cannot be read, the record that
 // was read first stands.
-func (h *Home) now(c store.Checkpoint) store.Checkpoint {
+func (h *Home) currentState(c store.Checkpoint) store.Checkpoint {
 	now := c
 	err := h.View(func(tx *store.Tx) (err error) {
 		now, err = tx.Checkpoint(c.ID)

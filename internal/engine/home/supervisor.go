@@ -48,9 +48,9 @@ func WarmCommand(args []string) []string {
 	return slices.Concat(StartCommand(), []string{warmFlag, "--"}, args)
 }
 
-// Ran returns what ran: the command of a receipt. Older receipts of sessions have the
+// RanCommand returns what ran: the command of a receipt. Older receipts of sessions have the
 // agent's command only in the terms of the session.
-func Ran(command []string, session *receipt.Session) []string {
+func RanCommand(command []string, session *receipt.Session) []string {
 	if session != nil && len(session.Command) > 0 {
 		return session.Command
 	}

@@ -73,7 +73,7 @@ func UndecidedWork(tx *store.Tx, c store.Cell, tip string) (before store.Checkpo
 
 // undecidedWork returns the work that made a state, and reports whether it is undecided.
 func undecidedWork(tx *store.Tx, c store.Cell, a store.Ancestor) (w Work, waits bool, err error) {
-	if waits, err = unaccepted(tx, c, a.ID, a.Kind); err != nil {
+	if waits, err = isUnaccepted(tx, c, a.ID, a.Kind); err != nil {
 		return w, false, err
 	}
 	w.ID = a.ID
@@ -125,9 +125,9 @@ func UndecidedRuns(tx *store.Tx, c store.Cell, tip string) ([]store.Run, error) 
 	return slices.SortedFunc(maps.Values(found), func(a, b store.Run) int { return cmp.Compare(b.Ord, a.Ord) }), err
 }
 
-// Inside returns the ids of all runs and states that a state contains: of its ancestors, of
+// ContainedIDs returns the ids of all runs and states that a state contains: of its ancestors, of
 // the runs that made them, and of the cell's own runs that changed nothing.
-func Inside(tx *store.Tx, c store.Cell, tip string) (map[string]bool, error) {
+func ContainedIDs(tx *store.Tx, c store.Cell, tip string) (map[string]bool, error) {
 	line, err := tx.Ancestors(tip)
 	if err != nil {
 		return nil, err

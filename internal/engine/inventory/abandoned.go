@@ -13,19 +13,19 @@ import (
 // process left unfinished in it.
 type abandonedWork map[string]string
 
-// Abandoned returns the run, or else the intent, that a dead process left unfinished in
+// AbandonedWork returns the run, or else the intent, that a dead process left unfinished in
 // a cell. It is "" if there is none.
-func (inv *Inventory) Abandoned(cellID string) (string, error) {
-	left, err := inv.abandoned(cellID)
+func (inv *Inventory) AbandonedWork(cellID string) (string, error) {
+	left, err := inv.findAbandoned(cellID)
 	return left[cellID], err
 }
 
-// abandoned finds unfinished work that no process is working on, of one cell, or of all
+// findAbandoned finds unfinished work that no process is working on, of one cell, or of all
 // with "". It takes no lock.
 // A process takes a cell's lock before it records its work, and keeps it until the
 // work is finished. So work is abandoned if the same record exists before and after
 // a check that finds the lock free.
-func (inv *Inventory) abandoned(cellID string) (abandonedWork, error) {
+func (inv *Inventory) findAbandoned(cellID string) (abandonedWork, error) {
 	found, err := inv.workUnderWay()
 	left := abandonedWork{}
 	for cell, id := range found {

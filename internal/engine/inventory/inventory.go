@@ -15,16 +15,16 @@ import (
 // Inventory carries out the verbs that describe a home.
 type Inventory struct {
 	*home.Home
-	kept *Kept
+	kept *State
 }
 
-// Kept is the state that all inventories of one home share, for every caller. The zero value
+// State is the state that all inventories of one home share, for every caller. The zero value
 // is ready to use.
-type Kept struct {
+type State struct {
 	memos   memos
 	records atomic.Bool // see KeepRecords
 	listing sync.Mutex  // held while all records are read
 }
 
 // New makes an Inventory.
-func New(h *home.Home, kept *Kept) *Inventory { return &Inventory{h, kept} }
+func New(h *home.Home, kept *State) *Inventory { return &Inventory{h, kept} }

@@ -23,9 +23,9 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 		return infos, nil
 	}
 	if filter.State == api.StateRemoved {
-		return inv.removed(filter)
+		return inv.removedCells(filter)
 	}
-	left, err := inv.abandoned("")
+	left, err := inv.findAbandoned("")
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 		if !strings.HasPrefix(r.cell.Name, filter.Prefix) || !hasLabels(r.info.Labels, filter.Labels) {
 			continue
 		}
-		info := inv.present(r, left)
+		info := inv.describe(r, left)
 		if filter.State == "" || filter.State == info.State {
 			infos = append(infos, info)
 		}
@@ -42,8 +42,8 @@ func (inv *Inventory) ListMatching(_ context.Context, filter api.CellFilter) ([]
 	return infos, err
 }
 
-// removed describes the removed cells that can be brought back.
-func (inv *Inventory) removed(filter api.CellFilter) ([]api.CellInfo, error) {
+// removedCells describes the removed cells that can be brought back.
+func (inv *Inventory) removedCells(filter api.CellFilter) ([]api.CellInfo, error) {
 	infos := []api.CellInfo{}
 	err := inv.Store.View(func(tx *store.Tx) error {
 		cells, err := inv.RemovedCells(tx)
@@ -136,11 +136,11 @@ func (inv *Inventory) Status(ctx context.Context, cell string) (*api.StatusResul
 			return nil, err
 		}
 	}
-	left, err := inv.abandoned(r.cell.ID)
+	left, err := inv.findAbandoned(r.cell.ID)
 	if err != nil {
 		return nil, err
 	}
-	res.CellInfo = inv.present(r.cellRecord, left)
+	res.CellInfo = inv.describe(r.cellRecord, left)
 	res.BackendReason, res.Applied, res.LeftOut = r.cell.BackendReason, r.cell.Applied, home.LeftOut(r.cell)
 	res.ReadOnly = append([]string{}, r.cell.ReadOnly...)
 	res.Checkpoints, res.Runs, res.LastReceipt = int(r.history.Checkpoints), int(r.history.Runs), r.history.LastReceipt
@@ -173,7 +173,7 @@ func (inv *Inventory) readStatus(name string) (*statusRecord, error) {
 		if r.cellRecord, err = inv.record(tx, c); err != nil {
 			return err
 		}
-		r.undecided, err = inv.undecided(tx, c, r.history)
+		r.undecided, err = inv.undecidedWork(tx, c, r.history)
 		return err
 	})
 	return r, err
@@ -190,8 +190,8 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 	return ids, err
 }
 
-// undecided returns the work in a cell that waits for a decision.
-func (inv *Inventory) undecided(tx *store.Tx, c store.Cell, h store.History) (undecidedWork, error) {
+// undecidedWork returns the work in a cell that waits for a decision.
+func (inv *Inventory) undecidedWork(tx *store.Tx, c store.Cell, h store.History) (undecidedWork, error) {
 	at := memoStamp{history: h, head: c.Head, applied: c.Applied}
 	foreign, err := inv.kept.memos.foreign.get(c.ID, at, func() (bool, error) {
 		line, err := tx.Ancestors(c.Head)
@@ -230,6 +230,6 @@ func (inv *Inventory) UndecidedWork(tx *store.Tx, c store.Cell, tip string) (bef
 	if err != nil {
 		return before, nil, err
 	}
-	u, err := inv.undecided(tx, c, h)
+	u, err := inv.undecidedWork(tx, c, h)
 	return u.before, u.work, err
 }

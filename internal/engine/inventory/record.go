@@ -63,15 +63,15 @@ func (r *cellRecord) addRuns(tx *store.Tx) (err error) {
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if r.unfinished, err = tx.Unfinished(r.cell.ID); err != nil || !r.unfinished {
+	if r.unfinished, err = tx.HasUnfinished(r.cell.ID); err != nil || !r.unfinished {
 		return err
 	}
 	r.running, err = tx.UnfinishedRuns(r.cell.ID)
 	return err
 }
 
-// present describes a cell as it is now for the caller.
-func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
+// describe describes a cell as it is now for the caller.
+func (inv *Inventory) describe(r *cellRecord, left abandonedWork) api.CellInfo {
 	info := r.info
 	info.OwnBytes += inv.PausedBytes(r.cell)
 	info.State = inv.state(r.cell, r.running)
@@ -84,7 +84,7 @@ func (inv *Inventory) present(r *cellRecord, left abandonedWork) api.CellInfo {
 
 // Describe describes a cell, by its id.
 func (inv *Inventory) Describe(id string) (*api.CellInfo, error) {
-	left, err := inv.abandoned(id)
+	left, err := inv.findAbandoned(id)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (inv *Inventory) Describe(id string) (*api.CellInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := inv.present(r, left)
+	info := inv.describe(r, left)
 	return &info, nil
 }
 

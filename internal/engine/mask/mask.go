@@ -42,13 +42,13 @@ type Plan struct {
 	// ReadOnly are paths that the session sees and cannot change.
 	ReadOnly []string
 	// Filtered are files that the session sees with other contents, read-only.
-	Filtered []Filtered
+	Filtered []FilteredFile
 	// Missing are paths that do not exist and that the session cannot make.
 	Missing []string
 }
 
-// Filtered is a file with settings of git.
-type Filtered struct {
+// FilteredFile is a file with settings of git.
+type FilteredFile struct {
 	Path string
 	// Contents are what the session sees, Removed the names of the settings that
 	// are not in it.
@@ -87,7 +87,7 @@ func Find(files secretfiles.Tree, opt Options) (*Plan, error) {
 	slices.Sort(f.plan.Hidden)
 	slices.Sort(f.plan.ReadOnly)
 	slices.Sort(f.plan.Missing)
-	slices.SortFunc(f.plan.Filtered, func(a, b Filtered) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(f.plan.Filtered, func(a, b FilteredFile) int { return strings.Compare(a.Path, b.Path) })
 	return f.plan, nil
 }
 
@@ -117,19 +117,19 @@ func (f *finder) walk(rel, within string, depth int) error {
 	if secretfiles.IsGitDir(slices.Collect(maps.Keys(names))) {
 		within = "."
 	}
-	if err := f.missing(rel, names, within == "."); err != nil {
+	if err := f.addMissing(rel, names, within == "."); err != nil {
 		return err
 	}
 	for _, c := range children {
-		if err := f.child(path.Join(rel, c.Name), c, below(within, c.Name), depth); err != nil {
+		if err := f.child(path.Join(rel, c.Name), c, pathInRepo(within, c.Name), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// below returns the path of a name in a repository; "" outside of one.
-func below(within, name string) string {
+// pathInRepo returns the path of a name in a repository; "" outside of one.
+func pathInRepo(within, name string) string {
 	if within == "" {
 		return ""
 	}
@@ -220,7 +220,7 @@ func (f *finder) filter(p string) error {
 	if err != nil {
 		return err
 	}
-	shown := Filtered{Path: p}
+	shown := FilteredFile{Path: p}
 	// The repository of a submodule names its work tree.
 	safe, removed, err := gitconfig.Safe(string(text), gitconfig.Options{Worktree: strings.Contains(p, ".git/modules/")})
 	if err != nil || len(text) > maxConfig {
@@ -232,9 +232,9 @@ func (f *finder) filter(p string) error {
 	return nil
 }
 
-// missing adds the control files that a directory does not have: in the root those
+// addMissing adds the control files that a directory does not have: in the root those
 // of all known names, in a repository its hooks and settings.
-func (f *finder) missing(rel string, names map[string]secretfiles.Child, repository bool) error {
+func (f *finder) addMissing(rel string, names map[string]secretfiles.Child, repository bool) error {
 	var want []string
 	if rel == "." {
 		want = f.rules.rootNames()
@@ -243,7 +243,7 @@ func (f *finder) missing(rel string, names map[string]secretfiles.Child, reposit
 		want = append(want, "hooks", "config", "config.worktree", "info/attributes")
 	}
 	for _, name := range want {
-		skip, err := f.unneeded(rel, names, name)
+		skip, err := f.isUnneeded(rel, names, name)
 		if err != nil {
 			return err
 		}
@@ -259,9 +259,9 @@ func (f *finder) missing(rel string, names map[string]secretfiles.Child, reposit
 	return nil
 }
 
-// unneeded reports whether a name needs no mask for a missing path: the path exists,
+// isUnneeded reports whether a name needs no mask for a missing path: the path exists,
 // or the directory above it does not, or that directory is masked.
-func (f *finder) unneeded(rel string, names map[string]secretfiles.Child, name string) (bool, error) {
+func (f *finder) isUnneeded(rel string, names map[string]secretfiles.Child, name string) (bool, error) {
 	dir, base, deeper := strings.Cut(name, "/")
 	c, there := names[dir]
 	if !deeper || !there {

@@ -40,9 +40,9 @@ func (b *Budget) Left() int64 {
 	return b.most - b.beside - b.l.of(b.id).held.Disk
 }
 
-// Stale reports whether other work of the token has ended since it was found what the
+// IsStale reports whether other work of the token has ended since it was found what the
 // token uses: what that work made is recorded now. Renew is told what the token uses then.
-func (b *Budget) Stale() bool {
+func (b *Budget) IsStale() bool {
 	b.l.mu.Lock()
 	defer b.l.mu.Unlock()
 	return b.ended != b.l.of(b.id).ended

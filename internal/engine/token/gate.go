@@ -100,7 +100,7 @@ func (g *Gate) of(peer netip.Addr, now time.Time) *rate.Limiter {
 	if len(g.wrong) >= maxPeers && now.Sub(g.swept) >= sweepEvery {
 		g.swept = now
 		for addr, r := range g.wrong {
-			if full(r, now) {
+			if isFull(r, now) {
 				delete(g.wrong, addr)
 			}
 		}

@@ -163,14 +163,14 @@ func (l *Limiter) forgetIdle() {
 	}
 	l.swept = now
 	for id, u := range l.uses {
-		if u.held == (Amount{}) && (u.requests == nil || full(u.requests, now)) {
+		if u.held == (Amount{}) && (u.requests == nil || isFull(u.requests, now)) {
 			delete(l.uses, id)
 		}
 	}
 }
 
-// full reports whether a limiter is as a new one.
-func full(r *rate.Limiter, now time.Time) bool { return r.TokensAt(now) >= float64(r.Burst()) }
+// isFull reports whether a limiter is as a new one.
+func isFull(r *rate.Limiter, now time.Time) bool { return r.TokensAt(now) >= float64(r.Burst()) }
 
 // Whole returns all that a quota allows.
 func Whole(q api.Quota) Amount {

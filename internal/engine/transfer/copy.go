@@ -69,7 +69,7 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 	}
 	defer to.Close()
 	req.Path = path.Clean(req.Path)
-	if err := e.outside(host); err != nil {
+	if err := e.checkOutside(host); err != nil {
 		return nil, err
 	}
 	if _, ok := e.Supervisor(c); !ok {
@@ -89,8 +89,8 @@ func (e *Exchange) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyR
 	return copyLive(ctx, client, req, to)
 }
 
-// outside refuses to write into the home.
-func (e *Exchange) outside(to string) error {
+// checkOutside refuses to write into the home.
+func (e *Exchange) checkOutside(to string) error {
 	real, err := fsx.RealPath(to)
 	if err != nil {
 		return api.Usagef("", "%s: %v", quote.Path(to), quote.Cause(err))
@@ -132,7 +132,7 @@ func receiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, to *Copy
 		return Received{}, err
 	}
 	s := &copyScreen{ctx: ctx, gate: gate, to: to, path: req.Path, received: received}
-	totals, err := carry.Receive(ctx, r, to.dir, to.name, carry.Screen{Entry: s.entry, Whole: s.whole})
+	totals, err := carry.Receive(ctx, r, to.dir, to.name, carry.Screen{Entry: s.entry, Whole: s.checkWritten})
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return Received{}, refused
 	}
@@ -231,9 +231,9 @@ func (s *copyScreen) remove(at *fsx.Step) error {
 	return at.Dir().Remove(at.Name)
 }
 
-// whole looks at what was written: only then is it known which directories git takes
+// checkWritten looks at what was written: only then is it known which directories git takes
 // for those of repositories.
-func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
+func (s *copyScreen) checkWritten(dir *fsx.Dir, temp string) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -241,7 +241,7 @@ func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
 		return api.Refusef(api.CodeCopy, "give the path of the file", "%s is not a directory", quote.Path(s.path))
 	}
 	before := outgoing.ViewOf(dir)
-	s.gate.Between(before, outgoing.Over(&outgoing.View{
+	s.gate.CompareRepositories(before, outgoing.Overlay(&outgoing.View{
 		Names: func(at string) ([]string, error) {
 			if at == "." {
 				return []string{s.to.name}, nil
@@ -250,7 +250,7 @@ func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
 		},
 		Open: func(p string) (*os.File, error) { return dir.OpenFile(temp + strings.TrimPrefix(p, s.to.name)) },
 	}, before))
-	if err := s.written(dir, temp); err != nil {
+	if err := s.noteHeldBack(dir, temp); err != nil {
 		return err
 	}
 	err := home.HeldBack("control file", s.held, "copy the other paths one by one")
@@ -260,8 +260,8 @@ func (s *copyScreen) whole(dir *fsx.Dir, temp string) error {
 	return err
 }
 
-// written notes what is held back of the files that are written.
-func (s *copyScreen) written(dir *fsx.Dir, temp string) error {
+// noteHeldBack notes what is held back of the files that are written.
+func (s *copyScreen) noteHeldBack(dir *fsx.Dir, temp string) error {
 	info, err := dir.Lstat(temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the one file of the copy is held back

@@ -140,7 +140,7 @@ func (x *export) states() error {
 // onlyChanged keeps the changes of the paths that the request names. All of them must be
 // in the state.
 func (x *export) onlyChanged() error {
-	named := x.named()
+	named := x.namedPaths()
 	x.changes = slices.DeleteFunc(x.changes, func(ch tree.Change) bool { return !named[ch.Path] })
 	for _, ch := range x.changes {
 		delete(named, ch.Path)
@@ -152,8 +152,8 @@ func (x *export) onlyChanged() error {
 	return nil
 }
 
-// named returns the paths that the request names as changed.
-func (x *export) named() map[string]bool {
+// namedPaths returns the paths that the request names as changed.
+func (x *export) namedPaths() map[string]bool {
 	named := map[string]bool{}
 	for _, p := range x.req.Changed {
 		named[p] = true

@@ -22,18 +22,18 @@ import (
 type hostExport struct {
 	self    rights.Operator
 	skipped map[string]bool
-	dropped map[string]*dropped // by attribute
-	most    int                 // of the paths that are kept of each; 0 is all
+	dropped map[string]*droppedEntries // by attribute
+	most    int                        // of the paths that are kept of each; 0 is all
 }
 
-// dropped are the entries that lose the same attribute.
-type dropped struct {
+// droppedEntries are the entries that lose the same attribute.
+type droppedEntries struct {
 	paths []string
 	more  int // that are not in paths
 }
 
 func newHostExport(allowSetuid bool) *hostExport {
-	return &hostExport{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*dropped{}}
+	return &hostExport{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*droppedEntries{}}
 }
 
 // hostExport examines the state for attributes that are dropped.
@@ -71,7 +71,7 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return err
 	}
-	links, err := home.Linked(x.linking(from), x.cell.MountAt, changed)
+	links, err := home.NewLinkFinder(x.linking(from), x.cell.MountAt, changed)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (x *export) skipControl(o *hostExport) error {
 	if err := gate.Obey(x.e.WorkspaceView(x.cell, x.base, from), x.cell.MountAt); err != nil {
 		return err
 	}
-	gate.Between(x.e.WorkspaceView(x.cell, x.base, from), x.e.WorkspaceView(x.cell, x.at, x.tree))
+	gate.CompareRepositories(x.e.WorkspaceView(x.cell, x.base, from), x.e.WorkspaceView(x.cell, x.at, x.tree))
 	return x.eachChange(from, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && home.IsDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
@@ -123,7 +123,7 @@ func (x *export) did() string {
 // eachChange calls fn with each change between from and what is exported.
 func (x *export) eachChange(from *tree.Tree, fn func(tree.Change) error) error {
 	if !x.req.Changes {
-		named := x.named()
+		named := x.namedPaths()
 		return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, func(ch tree.Change) error {
 			if x.req.Changed != nil && !named[ch.Path] {
 				return nil
@@ -171,7 +171,7 @@ func (o *hostExport) note(p string, e tree.Entry) {
 	for _, text := range what {
 		d := o.dropped[text]
 		if d == nil {
-			d = &dropped{}
+			d = &droppedEntries{}
 			o.dropped[text] = d
 		}
 		if o.most > 0 && len(d.paths) == o.most {

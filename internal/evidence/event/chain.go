@@ -61,8 +61,8 @@ type Record struct {
 	executed string
 }
 
-// stored holds the fields of a line that are read.
-type stored struct {
+// storedLine holds the fields of a line that are read.
+type storedLine struct {
 	Time     *int64 `json:"time"`
 	ClassUID Class  `json:"class_uid"`
 	ActionID int    `json:"action_id"`
@@ -88,7 +88,7 @@ func ParseRecord(line []byte) (Record, error) { return parseRecord(line) }
 
 // parseRecord reads one line. It checks the form, not the position.
 func parseRecord(line []byte) (Record, error) {
-	var s stored
+	var s storedLine
 	if err := json.Unmarshal(line, &s); err != nil {
 		return Record{}, err
 	}

@@ -45,9 +45,9 @@ func actionName(v Verdict) string {
 	return name
 }
 
-// crowded returns the record that stands for a denial and others like it: what they have
+// combinedDenial returns the record that stands for a denial and others like it: what they have
 // in common.
-func crowded(r *record) record {
+func combinedDenial(r *record) record {
 	return record{
 		Time: r.Time, ClassUID: r.ClassUID, ClassName: r.ClassName, CategoryUID: r.CategoryUID, CategoryName: r.CategoryName,
 		ActivityID: r.ActivityID, ActivityName: r.ActivityName, TypeUID: r.TypeUID, SeverityID: r.SeverityID, Severity: r.Severity,

@@ -17,8 +17,8 @@ import (
 // ErrStop, returned by the callback of Follow, ends Follow without an error.
 var ErrStop = errors.New("stop")
 
-// gone are the notices after which nothing will be appended any more.
-const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED
+// lastNotices are the notices after which nothing will be appended any more.
+const lastNotices = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED
 
 // Follow calls fn for every record of the journal at name, first the existing
 // ones, then each new one, until ctx ends, fn returns an error, or the file is
@@ -118,7 +118,7 @@ func await(notices *os.File) (end bool, err error) {
 	for buf = buf[:n]; len(buf) >= unix.SizeofInotifyEvent; {
 		mask := binary.NativeEndian.Uint32(buf[4:])
 		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
-		end = end || mask&gone != 0
+		end = end || mask&lastNotices != 0
 		buf = buf[min(size, len(buf)):]
 	}
 	return end, nil

@@ -194,7 +194,7 @@ func (j *Journal) Append(e Event) error {
 	}
 	key := j.key(&r)
 	if j.repeats[string(key)] == nil && !j.crowd.admit(&r, now) {
-		r = crowded(&r)
+		r = combinedDenial(&r)
 		key = j.key(&r)
 	}
 	if p := j.repeats[string(key)]; p != nil {

@@ -69,7 +69,7 @@ type record struct {
 	StateID        *int            `json:"state_id,omitempty"`
 	State          text            `json:"state,omitempty"`
 
-	Unmapped unmapped `json:"unmapped"`
+	Unmapped unmappedFields `json:"unmapped"`
 }
 
 // encode appends the record to buf, as a line of JSON.
@@ -216,8 +216,8 @@ type findingInfo struct {
 	Types []text `json:"types,omitempty"`
 }
 
-// unmapped holds the fields that the schema lacks.
-type unmapped struct {
+// unmappedFields holds the fields that the schema lacks.
+type unmappedFields struct {
 	Cell text `json:"cell"`
 	Run  text `json:"run"`
 	// Layer is the control that decided.

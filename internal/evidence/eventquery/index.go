@@ -80,8 +80,8 @@ func (d *indexed) join(p part) {
 // span is a range of bytes in a journal.
 type span struct{ from, to int64 }
 
-// known is the part of an index about one journal, for one query.
-type known struct {
+// knownJournal is the part of an index about one journal, for one query.
+type knownJournal struct {
 	file  os.FileInfo
 	spans []span // that may have an answer
 	end   int64
@@ -89,18 +89,18 @@ type known struct {
 }
 
 // of reports whether this is known of a file: a journal only grows.
-func (k known) of(info os.FileInfo) bool {
+func (k knownJournal) of(info os.FileInfo) bool {
 	return k.file == nil || os.SameFile(k.file, info) && info.Size() >= k.end
 }
 
-func (x *Index) lookup(journal string, f event.Filter) (k known) {
+func (x *Index) lookup(journal string, f event.Filter) (k knownJournal) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	d := x.journals[journal]
 	if d == nil {
 		return k
 	}
-	k = known{file: d.file, end: d.end, whole: d.whole}
+	k = knownJournal{file: d.file, end: d.end, whole: d.whole}
 	at := int64(0)
 	for _, p := range d.parts {
 		if p.may(f) {
@@ -116,7 +116,7 @@ func (x *Index) lookup(journal string, f event.Filter) (k known) {
 }
 
 // extend remembers the parts of a journal that follow what was known of it.
-func (x *Index) extend(journal string, k known, more indexed) {
+func (x *Index) extend(journal string, k knownJournal, more indexed) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	d := x.journals[journal]
@@ -186,7 +186,7 @@ func (x *Index) read(journals Journals, r Run, f event.Filter, fn func(event.Rec
 	}
 	if !k.of(info) {
 		x.remove(r.ID)
-		k = known{}
+		k = knownJournal{}
 	}
 	for _, s := range k.spans {
 		if err := event.Read(io.NewSectionReader(file, s.from, s.to-s.from), f, fn); err != nil {

@@ -28,12 +28,12 @@ func (x *Index) readLast(journals Journals, runs []Run, f event.Filter, fn func(
 			if rec.Time.After(at) {
 				at = rec.Time
 			}
-			l.add(placed{rec, at, i})
+			l.add(placedEvent{rec, at, i})
 		}
-		l.cut()
+		l.trim()
 	}
 	slices.Reverse(broken)
-	for _, p := range l.sorted() {
+	for _, p := range l.inOrder() {
 		if err := fn(p.Record); err != nil {
 			return err
 		}
@@ -41,46 +41,46 @@ func (x *Index) readLast(journals Journals, runs []Run, f event.Filter, fn func(
 	return damage(broken)
 }
 
-// placed is an event with its place among those of all runs.
-type placed struct {
+// placedEvent is an event with its place among those of all runs.
+type placedEvent struct {
 	event.Record
 	at  time.Time
 	run int
 }
 
-func (p placed) compare(o placed) int {
+func (p placedEvent) compare(o placedEvent) int {
 	return cmp.Or(p.at.Compare(o.at), cmp.Compare(p.run, o.run), cmp.Compare(p.Sequence, o.Sequence))
 }
 
 // lastEvents keeps the last events of those that are added.
 type lastEvents struct {
 	limit int
-	list  []placed
+	list  []placedEvent
 	// oldest is the time before which no event counts any more; zero while there are
 	// fewer than the limit.
 	oldest time.Time
 }
 
-func (l *lastEvents) add(p placed) {
+func (l *lastEvents) add(p placedEvent) {
 	if p.at.Before(l.oldest) {
 		return
 	}
 	if l.list = append(l.list, p); len(l.list) >= 2*l.limit {
-		l.cut()
+		l.trim()
 	}
 }
 
-// cut leaves out what cannot be among the last events.
-func (l *lastEvents) cut() {
+// trim leaves out what cannot be among the last events.
+func (l *lastEvents) trim() {
 	if len(l.list) < l.limit || !l.oldest.IsZero() && len(l.list) < l.limit+l.limit/4+1 {
 		return
 	}
-	l.list = l.sorted()
+	l.list = l.inOrder()
 	l.oldest = l.list[0].at
 }
 
-// sorted returns the last events in their order.
-func (l *lastEvents) sorted() []placed {
-	slices.SortFunc(l.list, placed.compare)
+// inOrder returns the last events in their order.
+func (l *lastEvents) inOrder() []placedEvent {
+	slices.SortFunc(l.list, placedEvent.compare)
 	return slices.Clone(l.list[max(0, len(l.list)-l.limit):])
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
-// Numbered is a run with its number. Later runs have greater numbers.
-type Numbered struct {
+// NumberedRun is a run with its number. Later runs have greater numbers.
+type NumberedRun struct {
 	ID     string
 	Number int64
 	Ended  bool
@@ -26,9 +26,9 @@ type Numbered struct {
 // Source lists the runs of a stream.
 type Source interface {
 	// Backwards calls fn for all runs, the newest first, until it returns false.
-	Backwards(fn func(Numbered) (more bool)) error
+	Backwards(fn func(NumberedRun) (more bool)) error
 	// Find returns the runs that still exist, by their ids.
-	Find(ids []string) (map[string]Numbered, error)
+	Find(ids []string) (map[string]NumberedRun, error)
 }
 
 // Stream passes on the events of runs from a position on, each exactly once. A
@@ -56,12 +56,12 @@ type Stream struct {
 	Whole bool
 
 	at   position
-	runs map[int64]*opened // of at.open
+	runs map[int64]*openRun // of at.open
 }
 
-// opened is a run whose journal may get more events.
-type opened struct {
-	Numbered
+// openRun is a run whose journal may get more events.
+type openRun struct {
+	NumberedRun
 	offset  int64
 	stopped bool // its last event was passed on
 }
@@ -98,7 +98,7 @@ func (s *Stream) Follow(ctx context.Context, from string, fn func(position strin
 		if s.Ends && len(s.runs) == 0 {
 			return nil
 		}
-		timer.Reset(s.rest())
+		timer.Reset(s.interval())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -116,9 +116,9 @@ func (s *Stream) Follow(ctx context.Context, from string, fn func(position strin
 	}
 }
 
-// rest returns the time until the next look without a change. The record of a run's
+// interval returns the time until the next look without a change. The record of a run's
 // end follows its last event.
-func (s *Stream) rest() time.Duration {
+func (s *Stream) interval() time.Duration {
 	const soon = 100 * time.Millisecond
 	for _, run := range s.runs {
 		if run.stopped {
@@ -130,7 +130,7 @@ func (s *Stream) rest() time.Duration {
 
 // start sets the position.
 func (s *Stream) start(from string) (err error) {
-	s.runs = map[int64]*opened{}
+	s.runs = map[int64]*openRun{}
 	if from == "" {
 		return s.startNow()
 	}
@@ -143,13 +143,13 @@ func (s *Stream) start(from string) (err error) {
 // resume finds the runs of a position that was read.
 func (s *Stream) resume() error {
 	marks, newest := maps.Clone(s.at.open), int64(0)
-	err := s.Source.Backwards(func(r Numbered) bool {
+	err := s.Source.Backwards(func(r NumberedRun) bool {
 		newest = max(newest, r.Number)
 		if m, listed := marks[r.Number]; listed {
 			if m.tag != tagOf(r.ID) {
 				s.at.open[r.Number] = mark{tag: tagOf(r.ID)}
 			}
-			s.runs[r.Number] = &opened{Numbered: r}
+			s.runs[r.Number] = &openRun{NumberedRun: r}
 			delete(marks, r.Number)
 		}
 		return len(marks) > 0
@@ -165,10 +165,10 @@ func (s *Stream) resume() error {
 // startNow sets the position after all events so far.
 func (s *Stream) startNow() error {
 	s.at.open = map[int64]mark{}
-	err := s.Source.Backwards(func(r Numbered) bool {
+	err := s.Source.Backwards(func(r NumberedRun) bool {
 		s.at.through = max(s.at.through, r.Number)
 		if !r.Ended && !r.Excluded {
-			s.runs[r.Number] = &opened{Numbered: r}
+			s.runs[r.Number] = &openRun{NumberedRun: r}
 		}
 		return true
 	})
@@ -211,7 +211,7 @@ func (s *Stream) drain(ctx context.Context, whole bool, fn func(event.Record) er
 			if r.Excluded {
 				continue
 			}
-			s.at.open[r.Number], s.runs[r.Number] = mark{tag: tagOf(r.ID)}, &opened{Numbered: r}
+			s.at.open[r.Number], s.runs[r.Number] = mark{tag: tagOf(r.ID)}, &openRun{NumberedRun: r}
 			if err := s.pass(ctx, s.runs[r.Number], fn, damaged); err != nil {
 				return err
 			}
@@ -243,9 +243,9 @@ func (s *Stream) examine(whole bool) error {
 }
 
 // newer returns the first runs after the position, the oldest first.
-func (s *Stream) newer() ([]Numbered, error) {
-	var page []Numbered
-	err := s.Source.Backwards(func(r Numbered) bool {
+func (s *Stream) newer() ([]NumberedRun, error) {
+	var page []NumberedRun
+	err := s.Source.Backwards(func(r NumberedRun) bool {
 		if r.Number <= s.at.through {
 			return false
 		}
@@ -259,7 +259,7 @@ func (s *Stream) newer() ([]Numbered, error) {
 }
 
 // pass passes on what is new in the journal of a run.
-func (s *Stream) pass(ctx context.Context, run *opened, fn func(event.Record) error, damaged func(error) error) error {
+func (s *Stream) pass(ctx context.Context, run *openRun, fn func(event.Record) error, damaged func(error) error) error {
 	ended := run.Ended
 	var failed error
 	err := s.read(run, func(rec event.Record) error {
@@ -289,14 +289,14 @@ func (s *Stream) pass(ctx context.Context, run *opened, fn func(event.Record) er
 }
 
 // close ends the reading of a run.
-func (s *Stream) close(run *opened) {
+func (s *Stream) close(run *openRun) {
 	delete(s.at.open, run.Number)
 	delete(s.runs, run.Number)
 }
 
 // read calls fn for the records of a journal that were not read before. A run that
 // has only just begun has no journal yet.
-func (s *Stream) read(run *opened, fn func(event.Record) error) error {
+func (s *Stream) read(run *openRun, fn func(event.Record) error) error {
 	path, err := s.Journals.EventsPath(run.ID)
 	if err != nil {
 		return err

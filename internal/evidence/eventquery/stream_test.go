@@ -15,9 +15,9 @@ import (
 )
 
 // table is the list of runs in a database.
-type table []Numbered
+type table []NumberedRun
 
-func (s *table) Backwards(fn func(Numbered) bool) error {
+func (s *table) Backwards(fn func(NumberedRun) bool) error {
 	for _, r := range slices.Backward(*s) {
 		if !fn(r) {
 			return nil
@@ -26,8 +26,8 @@ func (s *table) Backwards(fn func(Numbered) bool) error {
 	return nil
 }
 
-func (s *table) Find(ids []string) (map[string]Numbered, error) {
-	found := map[string]Numbered{}
+func (s *table) Find(ids []string) (map[string]NumberedRun, error) {
+	found := map[string]NumberedRun{}
 	for _, r := range *s {
 		if slices.Contains(ids, r.ID) {
 			found[r.ID] = r
@@ -88,7 +88,7 @@ func TestStream(t *testing.T) {
 	h.write("run_a", 2, 3, 4)
 	h.write("run_hidden", 2, 3)
 	h.write("run_b", 5, 6)
-	*runs = append(*runs, Numbered{ID: "run_a", Number: 2}, Numbered{ID: "run_hidden", Number: 4, Excluded: true}, Numbered{ID: "run_b", Number: 5, Ended: true})
+	*runs = append(*runs, NumberedRun{ID: "run_a", Number: 2}, NumberedRun{ID: "run_hidden", Number: 4, Excluded: true}, NumberedRun{ID: "run_b", Number: 5, Ended: true})
 	all := []string{"run_a 1", "run_a 2", "run_a 3", "run_b 1", "run_b 2"}
 	for n := range len(all) + 1 {
 		// A reader that stops after n events continues with the rest.

@@ -112,9 +112,9 @@ type replay struct {
 	sound bool
 }
 
-// replayed reads statements of the log into a database in memory and takes its
+// replay reads statements of the log into a database in memory and takes its
 // rows. It calls each, unless that is nil, with every statement that holds.
-func (l *Log) replayed(seqs []int64, each func(seq int64, raw []byte, s receipt.Statement) error) (r replay, err error) {
+func (l *Log) replay(seqs []int64, each func(seq int64, raw []byte, s receipt.Statement) error) (r replay, err error) {
 	scratch, err := l.store.Scratch()
 	if err != nil {
 		return r, err
@@ -140,7 +140,7 @@ func (l *Log) replayed(seqs []int64, each func(seq int64, raw []byte, s receipt.
 // Differences lists what the database says and the known statements do not, and the
 // reverse.
 func (l *Log) Differences(tx *store.Tx, known []store.Statement) ([]Difference, error) {
-	signed, err := l.replayed(numbers(known), nil)
+	signed, err := l.replay(numbers(known), nil)
 	if err != nil {
 		return nil, err
 	}

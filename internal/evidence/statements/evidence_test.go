@@ -280,7 +280,7 @@ func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
 	kept := func() (states map[string]bool) {
 		h.t.Helper()
 		if err := h.store.View(func(tx *store.Tx) (err error) {
-			states, _, err = h.log.Kept(tx)
+			states, _, err = h.log.KeptRecords(tx)
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -50,8 +50,8 @@ func (l *Log) currentKey(tx *store.Tx) (currentKey, error) {
 
 const keyLostHint = "put keys/signing.pem back, or `forkcell key rotate --lost` records the loss and makes a new key"
 
-// missing words the failure to read the signing key.
-func (k currentKey) missing(err error) error {
+// missingError words the failure to read the signing key.
+func (k currentKey) missingError(err error) error {
 	if !k.exists || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -82,7 +82,7 @@ func (l *Log) KeyUsable(tx *store.Tx) error {
 	}
 	key, err := l.presentKey()
 	if err != nil {
-		return current.missing(err)
+		return current.missingError(err)
 	}
 	return current.check(key)
 }

@@ -51,7 +51,7 @@ func (l *Log) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	}
 	pem, err := l.store.SigningKey(generate)
 	if err != nil {
-		return nil, current.missing(err)
+		return nil, current.missingError(err)
 	}
 	key, err := receipt.ParsePrivate(pem)
 	if err != nil {

@@ -53,7 +53,7 @@ type finding struct {
 
 // newRebuild replays the statements of the given numbers.
 func (l *Log) newRebuild(res *api.RecoverResult, seqs []int64) (*rebuild, error) {
-	keys, err := l.trusted()
+	keys, err := l.trustedKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (b *rebuild) replay(tx *store.Tx) error {
 			continue
 		}
 		for ; next < seq; next++ {
-			b.missing(next, "statement %d is missing", next)
+			b.recordMissing(next, "statement %d is missing", next)
 		}
 		next = seq + 1
 		if err := b.statement(tx, seq); err != nil {
@@ -132,8 +132,8 @@ func (b *rebuild) genuine(seq int64) bool {
 	return err == nil && s.Place().Seq == seq
 }
 
-// missing records that a place of the log has no readable statement.
-func (b *rebuild) missing(seq int64, format string, args ...any) {
+// recordMissing records that a place of the log has no readable statement.
+func (b *rebuild) recordMissing(seq int64, format string, args ...any) {
 	b.problemAt(seq, format, args...)
 	b.chain.Missing(errors.New("no file"))
 	b.lost[seq] = true
@@ -165,7 +165,7 @@ func (b *rebuild) replayTail(tx *store.Tx, next int64) error {
 func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	raw, err := b.log.store.ReadStatement(seq)
 	if err != nil {
-		b.missing(seq, "statement %d cannot be read: %v", seq, err)
+		b.recordMissing(seq, "statement %d cannot be read: %v", seq, err)
 		return nil
 	}
 	s, problems := b.chain.Next(raw)
@@ -176,7 +176,7 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	if len(problems) > 0 && b.strict {
 		return nil
 	}
-	if len(problems) > 0 && !b.signed(raw) {
+	if len(problems) > 0 && !b.isSigned(raw) {
 		// Its number stays taken, so that what follows goes after it.
 		b.chain.Reject()
 		b.lost[seq] = true
@@ -196,9 +196,9 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	return tx.IndexStatement(st)
 }
 
-// signed reports whether a statement is signed by a known key: then it only lost
+// isSigned reports whether a statement is signed by a known key: then it only lost
 // its neighbours.
-func (b *rebuild) signed(raw []byte) bool {
+func (b *rebuild) isSigned(raw []byte) bool {
 	_, err := receipt.Verify(raw, b.keys)
 	return err == nil
 }

@@ -46,7 +46,7 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 		return tx.Name(c.ID, p.Checkpoint.Name, p.Checkpoint.ID)
 	}
 	if p.Op == receipt.OpApply || p.Op == receipt.OpUndo {
-		return b.applied(tx, c, p)
+		return b.replayApply(tx, c, p)
 	}
 	return nil
 }
@@ -88,8 +88,8 @@ func (b *rebuild) otherState(tx *store.Tx, cellID string, p *receipt.Change) err
 	return b.checkpoint(tx, cellID, state.Checkpoint, state.Kind, "", p, 0)
 }
 
-// applied replays an apply, or takes one back.
-func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
+// replayApply replays an apply, or takes one back.
+func (b *rebuild) replayApply(tx *store.Tx, c store.Cell, p *receipt.Change) error {
 	if p.Details["apply_id"] == "" {
 		return nil // nothing had to be written
 	}

@@ -102,7 +102,7 @@ func (l *Log) proofOf(runID string) (p proof, err error) {
 	}); err != nil {
 		return p, err
 	}
-	keys, err := l.trusted()
+	keys, err := l.trustedKeys()
 	if err != nil {
 		return p, err
 	}

@@ -30,7 +30,7 @@ func (l *Log) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult,
 	if res.OldDatabase, err = l.store.ResetDatabase(); err != nil {
 		return nil, fmt.Errorf("set the old database aside: %w", err)
 	}
-	b.witness()
+	b.readWitness()
 	if err := l.store.Update(func(tx *store.Tx) error { return b.restore(ctx, tx) }); err != nil {
 		// Only the old database shows what the log lacks.
 		return nil, errors.Join(fmt.Errorf("rebuild the database: %w", err), l.store.TakeBackDatabase(res.OldDatabase))
@@ -38,11 +38,11 @@ func (l *Log) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult,
 	if err := l.store.NameHome(b.home); err != nil {
 		return nil, fmt.Errorf("write home.json: %w", err)
 	}
-	return res, errors.Join(b.unfinished(), b.lossError())
+	return res, errors.Join(b.setAsideUnfinished(), b.lossError())
 }
 
-// witness reads the old database, if it can be read.
-func (b *rebuild) witness() {
+// readWitness reads the old database, if it can be read.
+func (b *rebuild) readWitness() {
 	if b.res.OldDatabase == "" {
 		return
 	}
@@ -119,8 +119,8 @@ func (b *rebuild) count(tx *store.Tx) error {
 	return err
 }
 
-// unfinished sets aside the work that no record is left of, and names it.
-func (b *rebuild) unfinished() error {
+// setAsideUnfinished sets aside the work that no record is left of, and names it.
+func (b *rebuild) setAsideUnfinished() error {
 	kept, err := b.log.store.SetAsidePending(func(op string) bool { return b.begun[op] })
 	for _, k := range kept {
 		b.res.Problems = append(b.res.Problems, "unfinished work was kept in "+k)

@@ -16,10 +16,10 @@ func (l *Log) Trust(pub ed25519.PublicKey) (string, error) {
 	return id, l.store.TrustKey(id, receipt.MarshalPublic(pub))
 }
 
-// trusted returns the keys that statements are verified with: the home's own, those
+// trustedKeys returns the keys that statements are verified with: the home's own, those
 // of others that it trusts, and the given ones. Rotations in the home's log are
 // followed.
-func (l *Log) trusted(given ...ed25519.PublicKey) (*receipt.KeySet, error) {
+func (l *Log) trustedKeys(given ...ed25519.PublicKey) (*receipt.KeySet, error) {
 	set := receipt.NewKeySet()
 	for _, pub := range given {
 		set.Trust(pub)

@@ -60,7 +60,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 	}
 	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk}
 	err = l.store.ViewApart(func(tx *store.Tx) error {
-		keys, err := l.trusted(given...)
+		keys, err := l.trustedKeys(given...)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 	if err != nil {
 		return err
 	}
-	return v.again()
+	return v.retryUnreadable()
 }
 
 // notVerified returns the error of a verification that found problems.
@@ -99,7 +99,7 @@ func things(n int) string {
 // VerifyBundle checks a bundle with the keys that this home trusts and the given
 // ones, never with the one inside it.
 func (l *Log) VerifyBundle(bundle io.Reader, given ...ed25519.PublicKey) (*api.ReceiptVerifyResult, error) {
-	keys, err := l.trusted(given...)
+	keys, err := l.trustedKeys(given...)
 	if err != nil {
 		return nil, err
 	}

@@ -57,11 +57,11 @@ func (v *logVerifier) bound(id, what, sum, status string) {
 func (v *logVerifier) statements(known []store.Statement) error {
 	v.reset()
 	place := 0
-	signed, err := v.log.replayed(numbers(known), func(seq int64, raw []byte, s receipt.Statement) error {
+	signed, err := v.log.replay(numbers(known), func(seq int64, raw []byte, s receipt.Statement) error {
 		for known[place].Seq < seq {
 			place++
 		}
-		return v.verified(known[place], raw, s)
+		return v.checkSubject(known[place], raw, s)
 	})
 	if err != nil {
 		return err
@@ -108,32 +108,32 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 	}
 	s, problems := chain.Next(raw)
 	if len(problems) == 0 {
-		return v.verified(st, raw, s)
+		return v.checkSubject(st, raw, s)
 	}
 	if v.scope.covers(st) {
 		v.res.Checked++
 		for _, p := range problems {
 			v.problem(st.ID, "%s", p.What)
 		}
-		v.recorded(st, raw)
+		v.checkRecorded(st, raw)
 	}
 	return nil
 }
 
-// recorded checks that a statement is the one that the database knows.
-func (v *logVerifier) recorded(st store.Statement, raw []byte) {
+// checkRecorded checks that a statement is the one that the database knows.
+func (v *logVerifier) checkRecorded(st store.Statement, raw []byte) {
 	if receipt.Hash(raw) != st.Digest {
 		v.problem(st.ID, "the statement is not the one that the database recorded")
 	}
 }
 
-// verified checks what a verified statement is about, if the scope covers it.
-func (v *logVerifier) verified(st store.Statement, raw []byte, s receipt.Statement) error {
+// checkSubject checks what a verified statement is about, if the scope covers it.
+func (v *logVerifier) checkSubject(st store.Statement, raw []byte, s receipt.Statement) error {
 	if !v.scope.covers(st) {
 		return nil
 	}
 	v.res.Checked++
-	v.recorded(st, raw)
+	v.checkRecorded(st, raw)
 	switch p := s.Predicate.(type) {
 	case *receipt.Run:
 		return v.run(st, p)
@@ -315,10 +315,10 @@ func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(id, what, su
 	return nil
 }
 
-// again looks at the manifests that could not be read. gc may have removed a
+// retryUnreadable looks at the manifests that could not be read. gc may have removed a
 // layer, or a squash replaced it, since the database was read. So a manifest is
 // missing only if the database still says the same.
-func (v *logVerifier) again() error {
+func (v *logVerifier) retryUnreadable() error {
 	if err := v.missingAgain(); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (b *rebuild) keepWitnessed(tx *store.Tx) error {
 	w := &witness{
 		b: b, tx: tx, cells: map[string]bool{}, runs: map[string]bool{}, newer: map[string]bool{}, ahead: map[string]bool{},
 	}
-	for _, step := range []func() error{w.statements, w.cellRows, w.checkpoints, w.runRows, w.rest, w.onlyInLog, w.keptBefore} {
+	for _, step := range []func() error{w.statements, w.cellRows, w.checkpoints, w.runRows, w.takeRest, w.onlyInLog, w.keptBefore} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (b *rebuild) keepWitnessed(tx *store.Tx) error {
 	return nil
 }
 
-func (b *rebuild) keep(tx *store.Tx, k store.Kept, format string, args ...any) error {
+func (b *rebuild) keep(tx *store.Tx, k store.KeptRecord, format string, args ...any) error {
 	b.res.Kept = append(b.res.Kept, fmt.Sprintf(format, args...))
 	if k.ID == "" {
 		return nil
@@ -83,7 +83,7 @@ func (w *witness) statements() error {
 		if err := w.tx.IndexStatement(st); err != nil {
 			return err
 		}
-		if err := w.b.keep(w.tx, store.Kept{}, "statement %d (%s) is lost; the database has its record", st.Seq, st.Kind); err != nil {
+		if err := w.b.keep(w.tx, store.KeptRecord{}, "statement %d (%s) is lost; the database has its record", st.Seq, st.Kind); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (w *witness) checkpoints() error {
 		if c.Freed {
 			continue
 		}
-		if err := w.b.keep(w.tx, store.Kept{Kind: keptCheckpoint, ID: c.ID}, "checkpoint %s: its statement is lost; the database has its record", c.ID); err != nil {
+		if err := w.b.keep(w.tx, store.KeptRecord{Kind: keptCheckpoint, ID: c.ID}, "checkpoint %s: its statement is lost; the database has its record", c.ID); err != nil {
 			return err
 		}
 	}
@@ -205,8 +205,8 @@ func (w *witness) canContinue(r store.Run) (bool, error) {
 	return true, nil
 }
 
-// rest takes names, applies and what was under way.
-func (w *witness) rest() error {
+// takeRest takes names, applies and what was under way.
+func (w *witness) takeRest() error {
 	for _, l := range w.b.old.Labels {
 		if w.cells[l.CellID] && !w.b.accept {
 			if err := w.tx.Name(l.CellID, l.Name, l.Checkpoint); err != nil {
@@ -256,7 +256,7 @@ func (w *witness) onlyInLog() error {
 		if had[c.ID] || c.Freed || w.b.seen[c.ID] > w.last {
 			continue
 		}
-		if err := w.b.keep(w.tx, store.Kept{Kind: keptCheckpoint, ID: c.ID}, "checkpoint %s was missing in the database; the log has it", c.ID); err != nil {
+		if err := w.b.keep(w.tx, store.KeptRecord{Kind: keptCheckpoint, ID: c.ID}, "checkpoint %s was missing in the database; the log has it", c.ID); err != nil {
 			return err
 		}
 	}
@@ -304,7 +304,7 @@ func (b *rebuild) unknownLayers(tx *store.Tx) error {
 			continue
 		}
 		b.partial = true
-		if err := b.keep(tx, store.Kept{Kind: keptLayer, ID: layer}, "layer %s is in no statement, and the database is lost", layer); err != nil {
+		if err := b.keep(tx, store.KeptRecord{Kind: keptLayer, ID: layer}, "layer %s is in no statement, and the database is lost", layer); err != nil {
 			return err
 		}
 	}
@@ -328,8 +328,8 @@ func (b *rebuild) lossError() error {
 	return e
 }
 
-// Kept lists what gc leaves alone until the operator accepts a loss.
-func (l *Log) Kept(tx *store.Tx) (states, layers map[string]bool, err error) {
+// KeptRecords lists what gc leaves alone until the operator accepts a loss.
+func (l *Log) KeptRecords(tx *store.Tx) (states, layers map[string]bool, err error) {
 	states, layers = map[string]bool{}, map[string]bool{}
 	things, err := tx.KeptRecords()
 	for _, k := range things {
@@ -367,7 +367,7 @@ func (l *Log) RefuseLostRows(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	signed, err := l.replayed(seqs, nil)
+	signed, err := l.replay(seqs, nil)
 	if err != nil {
 		return err
 	}

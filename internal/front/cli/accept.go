@@ -21,7 +21,7 @@ type acceptOptions struct {
 	runs, leaveOut []string
 }
 
-func newAccept(s *session, fam *family) *cobra.Command {
+func newAccept(s *frame, fam *family) *cobra.Command {
 	var o acceptOptions
 	cmd := &cobra.Command{
 		Use:   "accept [CELL]",
@@ -69,7 +69,7 @@ func addSelection(cmd *cobra.Command, only, except *[]string, verb string) {
 	cmd.Flags().StringArrayVar(except, "except", nil, verb+" all but what matches this gitignore-style `PATTERN` (repeatable)")
 }
 
-func runAccept(ctx context.Context, s *session, e publisher, name string, o acceptOptions) error {
+func runAccept(ctx context.Context, s *frame, e publisher, name string, o acceptOptions) error {
 	res, err := e.Accept(ctx, api.AcceptRequest{
 		Cell: name, Run: o.run, Runs: o.runs, LeaveOut: o.leaveOut, Reason: o.reason, Force: o.force, Only: o.only, Except: o.except,
 		Apply: o.apply, Applier: api.ApplyRequest{OnConflict: "fail"},

@@ -20,7 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newAgent(s *session) *cobra.Command {
+func newAgent(s *frame) *cobra.Command {
 	o := agentOptions{acks: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "agent NAME [flags] [-- AGENT_ARG...]",
@@ -127,7 +127,7 @@ func agentArgs(cmd *cobra.Command, args []string) error {
 }
 
 // operatorHost is this host with the environment of this process, for planning a session.
-func (s *session) operatorHost() agentsession.Host {
+func (s *frame) operatorHost() agentsession.Host {
 	h := operatorHost()
 	h.Closed = s.writtenDirs
 	return h
@@ -142,7 +142,7 @@ func operatorHost() agentsession.Host {
 
 // agentRun is one `agent NAME` under way.
 type agentRun struct {
-	session *session
+	session *frame
 	cmd     *cobra.Command
 	opts    *agentOptions
 	place   agentsession.Workspace
@@ -153,7 +153,7 @@ type agentRun struct {
 	earlier *api.SessionTerms
 }
 
-func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *agentOptions) error {
+func runAgent(cmd *cobra.Command, s *frame, name string, args []string, o *agentOptions) error {
 	r := &agentRun{session: s, cmd: cmd, opts: o}
 	if s.daemon.URL != "" {
 		return r.throughDaemon(name, args)
@@ -162,7 +162,7 @@ func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *age
 		return err
 	}
 	if o.dryRun {
-		return s.planned(&r.plan.SessionPlan)
+		return s.printPlan(&r.plan.SessionPlan)
 	}
 	if o.detach {
 		collectLater()
@@ -197,8 +197,8 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 		return err
 	}
 	r.options.Network.Unrestricted = o.unrestricted
-	p, err := r.session.operatorHost().Prepare(agentsession.Wish{
-		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
+	p, err := r.session.operatorHost().Prepare(agentsession.Request{
+		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledgements(),
 		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, OnTop: o.onTop, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
 	})
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *agentRun) admit() (agentsession.Workspace, error) {
 	return operatorHost().Admission(r.opts.nonGit).Admit(cmp.Or(r.opts.workspace, "."))
 }
 
-func (r *agentRun) acknowledged() map[string]string {
+func (r *agentRun) acknowledgements() map[string]string {
 	out := map[string]string{}
 	for name, date := range r.opts.acks {
 		if *date != "" {
@@ -223,7 +223,7 @@ func (r *agentRun) acknowledged() map[string]string {
 	return out
 }
 
-func (s *session) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -237,15 +237,15 @@ func (s *session) completeAgent(_ *cobra.Command, args []string, _ string) ([]st
 // start makes the session and executes the agent.
 func (r *agentRun) start() error {
 	s := r.session
-	s.printed(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
-	var started *agentsession.Started
+	s.printText(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
+	var started *agentsession.Running
 	err := s.engine(r.cmd.Context(), Create, func(ctx context.Context, e Engine) (err error) {
 		order := r.order()
 		order.Make = s.baseMaker(e)
 		if started, err = agentsession.Begin(ctx, e, order); err != nil {
 			return err
 		}
-		s.noted("session " + started.Cell)
+		s.note("session " + started.Cell)
 		if r.opts.detach {
 			return r.leave(ctx, e, started)
 		}
@@ -259,7 +259,7 @@ func (r *agentRun) start() error {
 
 // baseMaker makes the cell of a directory for a session, and says what became of the
 // directory.
-func (s *session) baseMaker(e maker) agentsession.Maker {
+func (s *frame) baseMaker(e maker) agentsession.Maker {
 	return func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) {
 		res, err := initCell(ctx, s, e, q)
 		if err == nil {
@@ -269,14 +269,14 @@ func (s *session) baseMaker(e maker) agentsession.Maker {
 	}
 }
 
-func (r *agentRun) order() agentsession.Order {
-	return agentsession.Order{
-		Plan: r.plan, Name: r.opts.name, KeepHome: r.opts.keepHome, OnTop: r.opts.onTop, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
+func (r *agentRun) order() agentsession.Start {
+	return agentsession.Start{
+		Plan: r.plan, Name: r.opts.name, KeepHome: r.opts.keepHome, OnTop: r.opts.onTop, Options: r.options, PathDirs: r.dirs, Notes: r.session.note,
 	}
 }
 
 // execute executes the agent of a session whose cell is live.
-func (r *agentRun) execute(started *agentsession.Started) error {
+func (r *agentRun) execute(started *agentsession.Running) error {
 	if r.opts.detach {
 		return r.session.engine(r.cmd.Context(), Write, func(ctx context.Context, e Engine) error { return r.leave(ctx, e, started) })
 	}
@@ -297,7 +297,7 @@ func (r *agentRun) attend(q api.ExecRequest, exec executor) (begun bool, err err
 	s := r.session
 	left := false
 	var executed atomic.Bool
-	v := visit{session: s, signals: listen().leaving(), interactive: r.opts.terminal.interactive, raw: r.opts.terminal.raw, request: q}
+	v := visit{session: s, signals: listen().leaveOnEnd(), interactive: r.opts.terminal.interactive, raw: r.opts.terminal.raw, request: q}
 	err = s.rawEngine(Visit, func(e Engine) error {
 		v.left = func() string {
 			// It may have been executed, and word of that is still under way.
@@ -336,13 +336,13 @@ func (r *agentRun) runs(e Engine, name string) bool {
 const runsLimit = 10 * time.Second
 
 // undo takes back a session whose agent could not be executed because of an error.
-func (r *agentRun) undo(started *agentsession.Started, err error) error {
+func (r *agentRun) undo(started *agentsession.Running, err error) error {
 	ctx := context.WithoutCancel(r.cmd.Context())
 	return errors.Join(err, r.session.engine(ctx, Write, func(ctx context.Context, e Engine) error { return started.Undo(ctx, e) }))
 }
 
 // leave starts the agent on a terminal of its own and leaves it.
-func (r *agentRun) leave(ctx context.Context, e Engine, started *agentsession.Started) error {
+func (r *agentRun) leave(ctx context.Context, e Engine, started *agentsession.Running) error {
 	started.Exec.TTY = true
 	if err := started.Leave(ctx, e); err != nil {
 		return errors.Join(err, started.Undo(context.WithoutCancel(ctx), e))

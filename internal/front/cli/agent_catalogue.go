@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newAgentList(s *session) *cobra.Command {
+func newAgentList(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -33,7 +33,7 @@ func newAgentList(s *session) *cobra.Command {
 }
 
 // agents returns the agents of this host, or of the daemon's.
-func (s *session) agents(ctx context.Context) (list []api.AgentState, err error) {
+func (s *frame) agents(ctx context.Context) (list []api.AgentState, err error) {
 	if s.daemon.URL != "" {
 		err = s.agentHost(ctx, func(ctx context.Context, _ Engine, host agentHost) (err error) {
 			list, err = host.Agents(ctx)
@@ -64,14 +64,14 @@ func printAgents(p *page, list []api.AgentState) {
 			version += " (tested: " + a.Tested + ")"
 		}
 		rows = append(rows, []string{
-			a.Name, p.paint(plain, cut(quote.Line(ready), 40)), dash(quote.Line(version)), dash(quote.Line(a.Program)),
+			a.Name, p.paint(plain, shorten(quote.Line(ready), 40)), dash(quote.Line(version)), dash(quote.Line(a.Program)),
 			dash(quote.Line(strings.Join(a.Credentials, ", "))),
 		})
 	}
 	p.table(rows)
 }
 
-func newAgentShow(s *session) *cobra.Command {
+func newAgentShow(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print the adapter of an agent: a document that agent add takes",
@@ -96,7 +96,7 @@ agent add.`,
 }
 
 // showAgentThere prints the adapter of an agent of a daemon.
-func (s *session) showAgentThere(ctx context.Context, name string) error {
+func (s *frame) showAgentThere(ctx context.Context, name string) error {
 	return s.agentHost(ctx, func(ctx context.Context, _ Engine, host agentHost) error {
 		doc, err := host.Agent(ctx, name)
 		if err != nil {
@@ -117,7 +117,7 @@ func (s *session) showAgentThere(ctx context.Context, name string) error {
 	})
 }
 
-func newAgentAdd(s *session) *cobra.Command {
+func newAgentAdd(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "add FILE",
 		Short: "Keep an adapter of your own, in place of one of the same name",
@@ -143,14 +143,14 @@ wrong value is an error (exit 2), and nothing is kept.`,
 }
 
 // readArgument reads a file that the command line names; - is stdin.
-func (s *session) readArgument(name string) ([]byte, error) {
+func (s *frame) readArgument(name string) ([]byte, error) {
 	if name != "-" {
 		return readBounded(name, adapter.MaxDocument)
 	}
 	return io.ReadAll(io.LimitReader(s.streams.In, adapter.MaxDocument+1))
 }
 
-func newAgentCheck(s *session) *cobra.Command {
+func newAgentCheck(s *frame) *cobra.Command {
 	var o optionFlags
 	cmd := &cobra.Command{
 		Use:   "check NAME",
@@ -175,7 +175,7 @@ a cell.`,
 			}
 			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
 				st, err := s.operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
-				return s.checked(st, err)
+				return s.printCheck(st, err)
 			})
 		},
 	}
@@ -186,7 +186,7 @@ a cell.`,
 }
 
 // checkThere has a daemon check an agent of its host.
-func (s *session) checkThere(cmd *cobra.Command, name string) error {
+func (s *frame) checkThere(cmd *cobra.Command, name string) error {
 	var given []string
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
@@ -198,12 +198,12 @@ func (s *session) checkThere(cmd *cobra.Command, name string) error {
 	}
 	return s.agentHost(cmd.Context(), func(ctx context.Context, _ Engine, host agentHost) error {
 		st, err := host.CheckAgent(ctx, name)
-		return s.checked(st, err)
+		return s.printCheck(st, err)
 	})
 }
 
-// checked prints how an agent answered in a cell.
-func (s *session) checked(st *api.AgentState, err error) error {
+// printCheck prints how an agent answered in a cell.
+func (s *frame) printCheck(st *api.AgentState, err error) error {
 	if err != nil {
 		return err
 	}

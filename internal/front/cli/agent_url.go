@@ -27,7 +27,7 @@ type agentHost interface {
 }
 
 // agentHost opens the daemon of the global flags for one piece of work.
-func (s *session) agentHost(ctx context.Context, fn func(context.Context, Engine, agentHost) error) error {
+func (s *frame) agentHost(ctx context.Context, fn func(context.Context, Engine, agentHost) error) error {
 	return s.engine(ctx, Create, func(ctx context.Context, e Engine) error {
 		host, ok := e.(agentHost)
 		if !ok {
@@ -47,7 +47,7 @@ func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 	if r.place, err = r.admit(); err != nil {
 		return err
 	}
-	settings, options, err := r.sent(args)
+	settings, options, err := r.daemonRequest(args)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 			return err
 		}
 		if o.dryRun {
-			return s.planned(plan)
+			return s.printPlan(plan)
 		}
-		s.printed(func(p *page) { printSessionPlan(p, plan) })
+		s.printText(func(p *page) { printSessionPlan(p, plan) })
 		made, err = host.CreateSession(ctx, body, options)
 		return err
 	})
@@ -78,16 +78,16 @@ func (r *agentRun) throughDaemon(name string, args []string) (err error) {
 	return r.executeThere(made)
 }
 
-// planned prints what would be decided about a session.
-func (s *session) planned(plan *api.SessionPlan) error {
+// printPlan prints what would be decided about a session.
+func (s *frame) printPlan(plan *api.SessionPlan) error {
 	s.isRun = false
 	return s.emit(plan, func(p *page) { printSessionPlan(p, plan) })
 }
 
-// sent returns what a daemon is asked for.
-func (r *agentRun) sent(args []string) (api.SessionSettings, api.SessionOptions, error) {
+// daemonRequest returns what a daemon is asked for.
+func (r *agentRun) daemonRequest(args []string) (api.SessionSettings, api.SessionOptions, error) {
 	o := r.opts
-	b := api.SessionSettings{Arguments: slices.Clone(args), Acknowledged: r.acknowledged(), Allow: o.allow.Names()}
+	b := api.SessionSettings{Arguments: slices.Clone(args), Acknowledged: r.acknowledgements(), Allow: o.allow.Names()}
 	for name, field := range map[string]*string{"mode": &b.Mode, "autonomy": &b.Autonomy, "turns": &b.Turns} {
 		if f := r.cmd.Flags().Lookup(name); f.Changed {
 			*field = f.Value.String()
@@ -106,7 +106,7 @@ func (r *agentRun) sent(args []string) (api.SessionSettings, api.SessionOptions,
 func (r *agentRun) baseThere(ctx context.Context, e Engine) (string, error) {
 	s, dir := r.session, r.place.Root
 	if !r.opts.dryRun {
-		return agentsession.Base(ctx, e, dir, r.opts.name, r.opts.onTop, s.baseMaker(e), s.noted)
+		return agentsession.Base(ctx, e, dir, r.opts.name, r.opts.onTop, s.baseMaker(e), s.note)
 	}
 	name, below, err := e.CellAt(ctx, dir)
 	if err == nil && (name == "" || below != ".") {
@@ -120,7 +120,7 @@ func (r *agentRun) executeThere(made *api.AgentSession) error {
 	if r.opts.detach {
 		return r.runsBehind(made)
 	}
-	r.session.noted("session " + quote.Line(made.Cell))
+	r.session.note("session " + quote.Line(made.Cell))
 	_, err := r.attend(api.ExecRequest{Cell: made.Cell, TTY: r.opts.terminal.tty, Detachable: true},
 		func(e Engine, ctx context.Context, q api.ExecRequest, io engine.Stdio) (*api.ExecResult, error) {
 			host, ok := e.(agentHost)
@@ -134,7 +134,7 @@ func (r *agentRun) executeThere(made *api.AgentSession) error {
 
 // rewindThere takes a session of a daemon back to a turn, and starts its agent again.
 func (r *agentRun) rewindThere(name string, args []string, o *rewindOptions) error {
-	settings, options, err := r.sent(args)
+	settings, options, err := r.daemonRequest(args)
 	if err != nil {
 		return err
 	}
@@ -150,6 +150,6 @@ func (r *agentRun) rewindThere(name string, args []string, o *rewindOptions) err
 	if err != nil {
 		return err
 	}
-	r.session.noted(fmt.Sprintf("session %s is back at turn %d, %s", quote.Line(name), back.Turn, back.CheckpointID))
+	r.session.note(fmt.Sprintf("session %s is back at turn %d, %s", quote.Line(name), back.Turn, back.CheckpointID))
 	return r.executeThere(back.Session)
 }

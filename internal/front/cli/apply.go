@@ -21,7 +21,7 @@ type applyOptions struct {
 	undo         bool
 }
 
-func newApply(s *session) *cobra.Command {
+func newApply(s *frame) *cobra.Command {
 	var o applyOptions
 	cmd := &cobra.Command{
 		Use:   "apply [CELL]",
@@ -84,7 +84,7 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func runApply(ctx context.Context, s *session, e publisher, name string, o applyOptions) error {
+func runApply(ctx context.Context, s *frame, e publisher, name string, o applyOptions) error {
 	if o.undo {
 		res, err := e.Undo(ctx, api.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict, DryRun: o.dryRun})
 		if res == nil {

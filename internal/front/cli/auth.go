@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newAuth(s *session) *cobra.Command {
+func newAuth(s *frame) *cobra.Command {
 	return group("auth", "Manage the credentials of coding agents",
 		newAuthInit(s), newAuthSet(s), newAuthUnset(s), newAuthStatus(s))
 }
@@ -59,7 +59,7 @@ func findAdapter(cmd *cobra.Command, list []*adapter.Entry, name string) (*adapt
 	return nil, usageError("one of: "+strings.Join(names, ", "), "%s: unknown agent %s", verb(cmd), quote.Arg(name))
 }
 
-func newAuthInit(s *session) *cobra.Command {
+func newAuthInit(s *frame) *cobra.Command {
 	var o authFlags
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -95,7 +95,7 @@ sources of credentials, never their values.`,
 	return cmd
 }
 
-func newAuthUnset(s *session) *cobra.Command {
+func newAuthUnset(s *frame) *cobra.Command {
 	var o authFlags
 	cmd := &cobra.Command{
 		Use:   "unset --credential KEY",
@@ -147,7 +147,7 @@ func (o authFlags) checkKey(cmd *cobra.Command, names injection.Vocabulary, name
 	return names.CheckKey(o.credential, name)
 }
 
-func newAuthStatus(s *session) *cobra.Command {
+func newAuthStatus(s *frame) *cobra.Command {
 	var o authFlags
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -203,7 +203,7 @@ func (o authFlags) resolve(cmd *cobra.Command) (store injection.Store, agents []
 	return store, agents, p, err
 }
 
-func runAuthStatus(cmd *cobra.Command, s *session, o authFlags) error {
+func runAuthStatus(cmd *cobra.Command, s *frame, o authFlags) error {
 	store, agents, policy, err := o.resolve(cmd)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func printAuthStatus(p *page, doc authStatus, all bool) {
 	for _, a := range doc.Agents {
 		for _, d := range a.Credentials {
 			if all || d.Readiness != credentials.Absent {
-				rows = append(rows, []string{a.Agent, d.Credential, used(d), d.Readiness, dash(d.Source)})
+				rows = append(rows, []string{a.Agent, d.Credential, deliveryText(d), d.Readiness, dash(d.Source)})
 			}
 		}
 		if a.SSH != nil {
@@ -245,8 +245,8 @@ func printAuthStatus(p *page, doc authStatus, all bool) {
 	}
 }
 
-// used returns how a credential gets in, or no.
-func used(d credentials.Decision) string {
+// deliveryText returns how a credential gets in, or no.
+func deliveryText(d credentials.Decision) string {
 	switch {
 	case !d.Selected:
 		return "no"
@@ -256,7 +256,7 @@ func used(d credentials.Decision) string {
 	return d.How
 }
 
-func newWhy(s *session) *cobra.Command {
+func newWhy(s *frame) *cobra.Command {
 	var o authFlags
 	cmd := &cobra.Command{
 		Use:   "why --credential KEY --agent NAME",
@@ -285,7 +285,7 @@ type reasons struct {
 	credentials.Decision
 }
 
-func runWhy(cmd *cobra.Command, s *session, o authFlags) error {
+func runWhy(cmd *cobra.Command, s *frame, o authFlags) error {
 	if err := oneOf(cmd, "mode", o.mode, injection.Modes()...); err != nil {
 		return err
 	}

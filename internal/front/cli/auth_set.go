@@ -25,7 +25,7 @@ type authSetFlags struct {
 	ackResolver, ackWriteBack     bool
 }
 
-func newAuthSet(s *session) *cobra.Command {
+func newAuthSet(s *frame) *cobra.Command {
 	var o authSetFlags
 	cmd := &cobra.Command{
 		Use:   "set --agent NAME --credential KEY (--source SOURCE | --resolver NAME --ack-host-resolver)",
@@ -119,7 +119,7 @@ func absoluteSource(cmd *cobra.Command, text string) (string, error) {
 	return filepath.Abs(strings.TrimPrefix(text, "file:"))
 }
 
-func runAuthSet(cmd *cobra.Command, s *session, o authSetFlags) error {
+func runAuthSet(cmd *cobra.Command, s *frame, o authSetFlags) error {
 	store, list, err := o.store()
 	if err != nil {
 		return err
@@ -148,12 +148,12 @@ func runAuthSet(cmd *cobra.Command, s *session, o authSetFlags) error {
 	}
 	doc := reasons{Path: store.Path, Agent: a.Name, Mode: o.mode, Decision: credentials.Why(o.request(a, policy, ""), c.Key)}
 	if doc.Problem != "" {
-		s.noted(c.Key + " cannot be used yet: " + quote.Line(doc.Problem) + "; " + quote.Line(doc.Next))
+		s.note(c.Key + " cannot be used yet: " + quote.Line(doc.Problem) + "; " + quote.Line(doc.Next))
 	}
 	return s.emit(doc, func(p *page) {
 		p.printf("set %s for %s in %s", c.Key, a.Name, quote.Path(store.Path))
 		if doc.Problem == "" {
-			p.printf(": %s, as %s", doc.Source, used(doc.Decision))
+			p.printf(": %s, as %s", doc.Source, deliveryText(doc.Decision))
 		}
 		p.printf("\n")
 	})

@@ -21,7 +21,7 @@ type branchOptions struct {
 	stop   bool
 }
 
-func newBranch(s *session) *cobra.Command {
+func newBranch(s *frame) *cobra.Command {
 	var o branchOptions
 	cmd := &cobra.Command{
 		Use:   "branch CELL",
@@ -58,7 +58,7 @@ has ended.`,
 	f.IntVarP(&o.N, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
 	f.StringVar(&o.From, "from", "", "begin with the memory of `CHECKPOINT` of CELL, which need not be live")
 	_ = cmd.RegisterFlagCompletionFunc("from", func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return startingWith(s.known(c.Context(), first(args)).Checkpoints, prefix), cobra.ShellCompDirectiveNoFileComp
+		return startingWith(s.knownNames(c.Context(), first(args)).Checkpoints, prefix), cobra.ShellCompDirectiveNoFileComp
 	})
 	f.BoolVar(&o.stop, "stop", false, "stop CELL afterwards; the new cells go on")
 	f.StringVar(&o.policy, "policy", "", "enforce the policy `FILE` together with that of CELL; a preset's name works too")
@@ -70,7 +70,7 @@ has ended.`,
 	return cmd
 }
 
-func (o *branchOptions) request(cmd *cobra.Command, s *session, cell string) (api.BranchRequest, error) {
+func (o *branchOptions) request(cmd *cobra.Command, s *frame, cell string) (api.BranchRequest, error) {
 	req := o.BranchRequest
 	req.Cell, req.CredentialsFile = cell, credentialsFile()
 	if cmd.Flags().Changed("number") && o.N < 1 {
@@ -89,7 +89,7 @@ func (o *branchOptions) request(cmd *cobra.Command, s *session, cell string) (ap
 	return req, err
 }
 
-func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest, stop bool) error {
+func runBranch(ctx context.Context, s *frame, e Engine, req api.BranchRequest, stop bool) error {
 	res, err := e.Branch(ctx, req)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest,
 	})
 }
 
-func newEval(s *session) *cobra.Command {
+func newEval(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "eval CELL CODE",
 		Short: "Run code in the warm interpreter of a live cell",
@@ -137,7 +137,7 @@ that is dropped afterwards. If this command is interrupted, so is the code.`,
 	}
 }
 
-func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) error {
+func runEval(ctx context.Context, s *frame, e brancher, req api.EvalRequest) error {
 	res, err := e.Eval(ctx, req)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) e
 }
 
 // cutNote says on standard error which parts of an answer are not whole.
-func (s *session) cutNote(fields []string) {
+func (s *frame) cutNote(fields []string) {
 	if shown := slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "value_json" }); len(shown) > 0 {
 		fmt.Fprintf(s.streams.Err, "forkcell: not all of it is here: the %s was longer than 256 KiB; write it to a file of the cell instead\n", quote.Line(strings.Join(shown, " and the ")))
 	}

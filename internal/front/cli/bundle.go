@@ -23,7 +23,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/redact"
 )
 
-func newSupportBundle(s *session) *cobra.Command {
+func newSupportBundle(s *frame) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "support-bundle",
@@ -103,7 +103,7 @@ type bundleSession struct {
 	Assurance string    `json:"assurance"`
 }
 
-func runSupportBundle(ctx context.Context, s *session, output string) error {
+func runSupportBundle(ctx context.Context, s *frame, output string) error {
 	b := &bundle{
 		Schema: 1, Tool: "forkcell", Generated: s.now().UTC(),
 		Redaction: []string{"only listed fields", "no names of cells, paths, arguments, variables, logs or contents", "texts of the host: secret-looking parts removed, at most 200 characters"},
@@ -128,7 +128,7 @@ func runSupportBundle(ctx context.Context, s *session, output string) error {
 	if err := writeNew(output, text.Bytes()); err != nil {
 		return err
 	}
-	s.noted("wrote " + quote.Path(output) + "; read it before you send it")
+	s.note("wrote " + quote.Path(output) + "; read it before you send it")
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (b *bundle) gap(what string, err error) {
 }
 
 // home adds what the state directory knows.
-func (b *bundle) home(ctx context.Context, s *session, e Engine) error {
+func (b *bundle) home(ctx context.Context, s *frame, e Engine) error {
 	checks, err := e.Doctor(ctx)
 	if err != nil {
 		b.gap("controls", err)
@@ -152,7 +152,7 @@ func (b *bundle) home(ctx context.Context, s *session, e Engine) error {
 		b.gap("sessions", err)
 	}
 	for _, i := range list {
-		b.Sessions = append(b.Sessions, bundleSession{known(i.Agent), versionText(i.AgentVersion), i.Mode, i.Status, i.StartedAt, i.CurrentAssurance})
+		b.Sessions = append(b.Sessions, bundleSession{builtinName(i.Agent), versionText(i.AgentVersion), i.Mode, i.Status, i.StartedAt, i.CurrentAssurance})
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (b *bundle) agents() {
 	for _, e := range list {
 		st := stateOf(e)
 		a := bundleAgent{
-			Name: known(e.Adapter.Name), Own: e.File != "", Installed: st.Installed, Version: versionText(st.Version), Place: st.Place, Ready: st.Ready,
+			Name: builtinName(e.Adapter.Name), Own: e.File != "", Installed: st.Installed, Version: versionText(st.Version), Place: st.Place, Ready: st.Ready,
 			Credentials: []bundleCredential{},
 		}
 		for _, d := range credentials.Decide(o.request(e.Adapter, policy, "")) {
@@ -187,9 +187,9 @@ func (b *bundle) agents() {
 	}
 }
 
-// known returns the name of an agent that comes with the program. Other names are the
+// builtinName returns the name of an agent that comes with the program. Other names are the
 // operator's own.
-func known(name string) string {
+func builtinName(name string) string {
 	if slices.Contains(adapter.Builtin(), name) {
 		return name
 	}
@@ -208,7 +208,7 @@ func plainText(text string) string {
 			words[i] = w[:at] + "PATH"
 		}
 	}
-	return cut(quote.Line(redact.Text(strings.Join(words, " "))), maxPlainText)
+	return shorten(quote.Line(redact.Text(strings.Join(words, " "))), maxPlainText)
 }
 
 // versionText returns a version, or "" for a text that is none.

@@ -14,11 +14,11 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newCache(s *session) *cobra.Command {
+func newCache(s *frame) *cobra.Command {
 	return group("cache", "Share build and package caches between cells", newCachePromote(s), newCacheList(s), newCacheRemove(s))
 }
 
-func newCachePromote(s *session) *cobra.Command {
+func newCachePromote(s *frame) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "promote CELL",
@@ -50,7 +50,7 @@ rights. A file in the home's cache is never replaced.`,
 	return cmd
 }
 
-func runPromote(ctx context.Context, s *session, e cacheKeeper, name string, dryRun bool) error {
+func runPromote(ctx context.Context, s *frame, e cacheKeeper, name string, dryRun bool) error {
 	done := s.showProgress()
 	res, err := e.Promote(ctx, api.PromoteRequest{Cell: name, DryRun: dryRun})
 	done()
@@ -79,7 +79,7 @@ func printPromoted(p *page, r *api.PromoteResult) {
 	}
 }
 
-func newCacheList(s *session) *cobra.Command {
+func newCacheList(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Short:   "List the shared caches",
@@ -92,7 +92,7 @@ func newCacheList(s *session) *cobra.Command {
 	}
 }
 
-func runCacheList(ctx context.Context, s *session, e cacheKeeper) error {
+func runCacheList(ctx context.Context, s *frame, e cacheKeeper) error {
 	list, err := e.Caches(ctx)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func runCacheList(ctx context.Context, s *session, e cacheKeeper) error {
 	})
 }
 
-func newCacheRemove(s *session) *cobra.Command {
+func newCacheRemove(s *frame) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "rm [NAME]...",
@@ -140,7 +140,7 @@ them. Cells that use one keep what they need of it. gc frees the rest.`,
 	return cmd
 }
 
-func runCacheRemove(ctx context.Context, s *session, e cacheKeeper, names []string, all bool) error {
+func runCacheRemove(ctx context.Context, s *frame, e cacheKeeper, names []string, all bool) error {
 	removed, err := e.RemoveCaches(ctx, names, all)
 	if err != nil {
 		return err

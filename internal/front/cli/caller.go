@@ -15,7 +15,7 @@ import (
 )
 
 // caller describes the person who started this process.
-func (s *session) caller() caller.Caller {
+func (s *frame) caller() caller.Caller {
 	dir, _ := os.Getwd() // without it, no relative path exists
 	home, _ := os.UserHomeDir()
 	return caller.Caller{

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newCheckpoint(s *session, fam *family) *cobra.Command {
+func newCheckpoint(s *frame, fam *family) *cobra.Command {
 	var name string
 	var memory bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ can read it, and exports do not have it unless they are asked to.`,
 }
 
 // emitCheckpoint prints the result of a checkpoint.
-func emitCheckpoint(s *session) func(*api.CheckpointResult, error) error {
+func emitCheckpoint(s *frame) func(*api.CheckpointResult, error) error {
 	return func(res *api.CheckpointResult, err error) error {
 		if err != nil {
 			return err

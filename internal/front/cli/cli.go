@@ -52,7 +52,7 @@ func New(open OpenFunc, streams Streams, version string) *cobra.Command {
 }
 
 // newRoot builds the commands that a command line may need; all for a nil one.
-func newRoot(s *session, args []string) *cobra.Command {
+func newRoot(s *frame, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "forkcell [--home DIR | --url URL [--token-file FILE]] [--json] [--quiet] [--no-color] COMMAND",
 		Short: "Turn a risky command into a transaction",
@@ -99,7 +99,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"},
 		&cobra.Group{ID: groupCompat, Title: "Compatibility:"},
 	)
-	for _, e := range needed(entries(), args) {
+	for _, e := range neededCommands(entries(), args) {
 		c := e.make(s)
 		completePolicy(c)
 		c.GroupID = e.group
@@ -114,9 +114,9 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 	return root
 }
 
-// session holds what all commands of one process share: the global flags, the
+// frame holds what all commands of one process share: the global flags, the
 // streams and the way to the engine.
-type session struct {
+type frame struct {
 	open    OpenFunc
 	streams Streams
 	version string
@@ -148,13 +148,13 @@ type session struct {
 	code    int  // exit code of a command that ended without an error of forkcell's
 }
 
-func newSession(open OpenFunc, streams Streams, version string) *session {
+func newSession(open OpenFunc, streams Streams, version string) *frame {
 	git := sync.OnceValue(func() caller.GitUser { return caller.GitUser(readGitUser(context.Background())) })
-	return &session{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
+	return &frame{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
 }
 
 // finish prints the error, if there is one, and returns the exit code.
-func (s *session) finish(err error) int {
+func (s *frame) finish(err error) int {
 	if err != nil && !s.started {
 		err = cobraError(err)
 	}
@@ -162,7 +162,7 @@ func (s *session) finish(err error) int {
 	if err == nil {
 		err = flushErr
 	}
-	if s.out.Gone() && brokenPipe(err) {
+	if s.out.IsGone() && brokenPipe(err) {
 		err = nil
 	}
 	if err == nil {
@@ -180,7 +180,7 @@ func (s *session) finish(err error) int {
 type action func(ctx context.Context, e Engine, args []string) error
 
 // with makes an action the body of a command.
-func (s *session) with(mode Mode, fn action) func(*cobra.Command, []string) error {
+func (s *frame) with(mode Mode, fn action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s.started = true
 		return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error { return fn(ctx, e, args) })
@@ -188,7 +188,7 @@ func (s *session) with(mode Mode, fn action) func(*cobra.Command, []string) erro
 }
 
 // engine opens the engine for one piece of work that the first Ctrl-C cancels.
-func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context, Engine) error) error {
+func (s *frame) engine(ctx context.Context, mode Mode, fn func(context.Context, Engine) error) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	err := s.rawEngine(mode, func(e Engine) error { return fn(ctx, e) })
@@ -207,7 +207,7 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 	return stopped
 }
 
-func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
+func (s *frame) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 	e, release, err := s.openEngine(mode)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 }
 
 // emit prints a result: as JSON, or as text by the given function.
-func (s *session) emit(doc any, text func(p *page)) error {
+func (s *frame) emit(doc any, text func(p *page)) error {
 	if s.json {
 		return document.Write(s.out, doc)
 	}
@@ -232,15 +232,15 @@ func (s *session) emit(doc any, text func(p *page)) error {
 	return p.err
 }
 
-// noted writes a line for people to stderr, unless it is empty or --quiet is set.
-func (s *session) noted(line string) {
+// note writes a line for people to stderr, unless it is empty or --quiet is set.
+func (s *frame) note(line string) {
 	if !s.quiet && line != "" {
 		_, _ = io.WriteString(s.streams.Err, "forkcell: "+quote.Line(line)+"\n")
 	}
 }
 
-// printed writes text for people to stderr, unless --quiet is set.
-func (s *session) printed(text func(p *page)) {
+// printText writes text for people to stderr, unless --quiet is set.
+func (s *frame) printText(text func(p *page)) {
 	if !s.quiet {
 		text(newPage(s.streams.Err, s.colours(s.streams.Err)))
 	}

@@ -390,7 +390,7 @@ func TestOnlyTheCommandThatIsMeantIsBuilt(t *testing.T) {
 		"run demo -- ls": "run", "--home ls status a": "status", "--json --home=x log a": "log", "ls": "ls",
 		"": "", "--help": "", "help run": "", "runn": "", "__complete run": "", "completion bash": "", "-- run": "",
 	} {
-		got := needed(all, strings.Fields(line))
+		got := neededCommands(all, strings.Fields(line))
 		if (want == "" && len(got) != len(all)) || (want != "" && (len(got) != 1 || got[0].name != want)) {
 			t.Errorf("%q: %d commands", line, len(got))
 		}

@@ -11,21 +11,21 @@ import (
 type entry struct {
 	name  string
 	group string
-	make  func(*session) *cobra.Command
+	make  func(*frame) *cobra.Command
 }
 
 // entries lists the top-level commands.
 func entries() []entry {
 	return []entry{
-		{"init", groupTransaction, func(s *session) *cobra.Command { return newInit(s, "") }},
+		{"init", groupTransaction, func(s *frame) *cobra.Command { return newInit(s, "") }},
 		{"refresh", groupTransaction, newRefresh},
-		{"run", groupTransaction, func(s *session) *cobra.Command { return newRun(s, runVariant{}) }},
+		{"run", groupTransaction, func(s *frame) *cobra.Command { return newRun(s, runVariant{}) }},
 		{"try", groupTransaction, newTry},
-		{"checkpoint", groupTransaction, func(s *session) *cobra.Command { return newCheckpoint(s, nil) }},
-		{"restore", groupTransaction, func(s *session) *cobra.Command { return newRestore(s, nil) }},
-		{"fork", groupTransaction, func(s *session) *cobra.Command { return newFork(s, nil) }},
+		{"checkpoint", groupTransaction, func(s *frame) *cobra.Command { return newCheckpoint(s, nil) }},
+		{"restore", groupTransaction, func(s *frame) *cobra.Command { return newRestore(s, nil) }},
+		{"fork", groupTransaction, func(s *frame) *cobra.Command { return newFork(s, nil) }},
 		{"race", groupTransaction, newRace},
-		{"accept", groupTransaction, func(s *session) *cobra.Command { return newAccept(s, nil) }},
+		{"accept", groupTransaction, func(s *frame) *cobra.Command { return newAccept(s, nil) }},
 		{"reject", groupTransaction, newReject},
 		{"apply", groupTransaction, newApply},
 		{"publish", groupTransaction, newPublish},
@@ -53,11 +53,11 @@ func entries() []entry {
 		{"events", groupEvidence, newEvents},
 		{"policy", groupEvidence, newPolicy},
 		{"key", groupEvidence, newKey},
-		{"verify", groupEvidence, func(s *session) *cobra.Command { return newVerify(s, nil) }},
+		{"verify", groupEvidence, func(s *frame) *cobra.Command { return newVerify(s, nil) }},
 		{"recover", groupEvidence, newRecover},
 
 		{"ls", groupCells, newList},
-		{"status", groupCells, func(s *session) *cobra.Command { return newStatus(s, nil) }},
+		{"status", groupCells, func(s *frame) *cobra.Command { return newStatus(s, nil) }},
 		{"df", groupCells, newDisk},
 		{"usage", groupCells, newUsage},
 		{"log", groupCells, newLog},
@@ -65,16 +65,16 @@ func entries() []entry {
 		{"graph", groupCells, newGraph},
 		{"set", groupCells, newSet},
 		{"rename", groupCells, newRename},
-		{"rm", groupCells, func(s *session) *cobra.Command { return newRemove(s, nil) }},
+		{"rm", groupCells, func(s *frame) *cobra.Command { return newRemove(s, nil) }},
 		{"expire", groupCells, newExpire},
 		{"cache", groupCells, newCache},
-		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
+		{"gc", groupCells, func(s *frame) *cobra.Command { return newGC(s, nil) }},
 
 		{"ui", groupEvidence, newUI},
 
 		{"serve", groupSetup, newServe},
 		{"mcp", groupSetup, newMCP},
-		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
+		{"doctor", groupSetup, func(s *frame) *cobra.Command { return newDoctor(s, nil) }},
 		{"setup", groupSetup, newSetup},
 		{"token", groupSetup, newToken},
 		{"auth", groupSetup, newAuth},
@@ -91,10 +91,10 @@ func entries() []entry {
 	}
 }
 
-// needed returns the commands that a command line may mean: those whose name is its
+// neededCommands returns the commands that a command line may mean: those whose name is its
 // first word, or the first after the global flags. If there is none, it returns
 // all, for help, completion and suggestions.
-func needed(all []entry, args []string) []entry {
+func neededCommands(all []entry, args []string) []entry {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		switch word := args[i]; {
 		case word == "--home", word == "--url", word == "--token-file":

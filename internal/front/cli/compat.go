@@ -18,24 +18,24 @@ type family struct {
 	backends []string // its init makes the first
 }
 
-func overlayFamily(s *session) *cobra.Command {
+func overlayFamily(s *frame) *cobra.Command {
 	return (&family{name: "overlay", backends: []string{"overlay"}}).command(s)
 }
 
 // nativeFamily accepts clone cells too: run-layer is an ordinary run there.
-func nativeFamily(s *session) *cobra.Command {
+func nativeFamily(s *frame) *cobra.Command {
 	return (&family{name: "native", backends: []string{"overlay", "clone"}}).command(s)
 }
 
-func volumeFamily(s *session) *cobra.Command {
+func volumeFamily(s *frame) *cobra.Command {
 	return (&family{name: "volume", backends: []string{"delta"}}).command(s)
 }
 
-func (f *family) command(s *session) *cobra.Command {
+func (f *family) command(s *frame) *cobra.Command {
 	subs := []*cobra.Command{
 		newInit(s, f.backends[0]), newRun(s, runVariant{family: f}), newStatus(s, f), newCheckpoint(s, f), newRestore(s, f),
 		newFork(s, f), newAccept(s, f), newVerify(s, f), f.optionalCell(newGC(s, f)), f.optionalCell(newDoctor(s, f)),
-		renamed(newRemove(s, f), "delete"),
+		rename(newRemove(s, f), "delete"),
 	}
 	if f.name == "native" {
 		subs = append(subs, newRun(s, runVariant{use: "run-layer", family: f}))
@@ -59,7 +59,7 @@ func (f *family) optionalCell(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func renamed(cmd *cobra.Command, name string) *cobra.Command {
+func rename(cmd *cobra.Command, name string) *cobra.Command {
 	_, rest, _ := strings.Cut(cmd.Use, " ")
 	cmd.Use = name + " " + rest
 	return cmd

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newCompletion(s *session) *cobra.Command {
+func newCompletion(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a completion script for a shell",
@@ -61,7 +61,7 @@ fi
 
 // completeCell completes the first argument of a command with the names of the
 // cells. A home that cannot be opened completes nothing.
-func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeCell(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -69,13 +69,13 @@ func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string)
 }
 
 // completeCells completes every argument with the names of the cells.
-func (s *session) completeCells(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeCells(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeCellOrPreset completes the first argument with the names of the cells and
 // the presets.
-func (s *session) completeCellOrPreset(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeCellOrPreset(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	names, directive := s.completeCell(cmd, args, prefix)
 	if len(args) == 0 {
 		names = append(names, presetNames(prefix)...)
@@ -85,6 +85,6 @@ func (s *session) completeCellOrPreset(cmd *cobra.Command, args []string, prefix
 
 func presetNames(prefix string) []string { return startingWith(preset.Names(), prefix) }
 
-func (s *session) cellNames(ctx context.Context, prefix string) []string {
-	return startingWith(s.known(ctx, "").Cells, prefix)
+func (s *frame) cellNames(ctx context.Context, prefix string) []string {
+	return startingWith(s.knownNames(ctx, "").Cells, prefix)
 }

@@ -14,7 +14,7 @@ import (
 
 // addCompletions adds completion for the values of flags that name something, by
 // the name of the flag, to every command.
-func (s *session) addCompletions(cmd *cobra.Command) {
+func (s *frame) addCompletions(cmd *cobra.Command) {
 	for flag, known := range map[string]func(api.KnownNames) []string{
 		"cell":       func(k api.KnownNames) []string { return k.Cells },
 		"run":        func(k api.KnownNames) []string { return k.Runs },
@@ -25,7 +25,7 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 		}
 		// It fails for a flag that does not exist, or that already has a completion.
 		_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			return startingWith(known(s.known(c.Context(), first(args))), prefix), cobra.ShellCompDirectiveNoFileComp
+			return startingWith(known(s.knownNames(c.Context(), first(args))), prefix), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
 	if cmd.Flags().Lookup("grant-syscall") != nil {
@@ -62,8 +62,8 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 }
 
 // completeStates completes a cell, then its checkpoints.
-func (s *session) completeStates(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	known := s.known(cmd.Context(), first(args))
+func (s *frame) completeStates(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	known := s.knownNames(cmd.Context(), first(args))
 	if len(args) == 0 {
 		return startingWith(known.Cells, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -71,7 +71,7 @@ func (s *session) completeStates(cmd *cobra.Command, args []string, prefix strin
 }
 
 // completeDiff completes a cell, then its checkpoints and other cells.
-func (s *session) completeDiff(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeDiff(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	names, directive := s.completeStates(cmd, args, prefix)
 	if len(args) > 0 {
 		names = append(names, s.cellNames(cmd.Context(), prefix)...)
@@ -80,21 +80,21 @@ func (s *session) completeDiff(cmd *cobra.Command, args []string, prefix string)
 }
 
 // completeReceipt completes the id of a receipt.
-func (s *session) completeReceipt(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeReceipt(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return startingWith(s.known(cmd.Context(), "").Receipts, prefix), cobra.ShellCompDirectiveNoFileComp
+	return startingWith(s.knownNames(cmd.Context(), "").Receipts, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeCaches completes the names of shared caches.
-func (s *session) completeCaches(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return startingWith(s.known(cmd.Context(), "").Caches, prefix), cobra.ShellCompDirectiveNoFileComp
+func (s *frame) completeCaches(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return startingWith(s.knownNames(cmd.Context(), "").Caches, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// known returns the names that can be typed, by default of the cell of the working
+// knownNames returns the names that can be typed, by default of the cell of the working
 // directory. A home that cannot be read has none.
-func (s *session) known(ctx context.Context, name string) (known api.KnownNames) {
+func (s *frame) knownNames(ctx context.Context, name string) (known api.KnownNames) {
 	if ctx == nil {
 		ctx = context.Background()
 	}

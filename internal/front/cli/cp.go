@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newCopy(s *session) *cobra.Command {
+func newCopy(s *frame) *cobra.Command {
 	var allowControl []string
 	cmd := &cobra.Command{
 		Use:   "cp SRC DST",
@@ -71,13 +71,13 @@ func cellPath(arg string) (api.CopyRequest, bool) {
 	return api.CopyRequest{Cell: name, Path: path}, true
 }
 
-func runCopy(ctx context.Context, s *session, req api.CopyRequest, do func(context.Context, api.CopyRequest) (*api.CopyResult, error)) error {
+func runCopy(ctx context.Context, s *frame, req api.CopyRequest, do func(context.Context, api.CopyRequest) (*api.CopyResult, error)) error {
 	res, err := do(ctx, req)
 	if err != nil {
 		return err
 	}
 	for _, n := range res.Notes {
-		s.noted(quote.Line(n))
+		s.note(quote.Line(n))
 	}
 	return s.emit(res, func(p *page) {
 		p.printf("copied %s to %s: %s, %s\n", quote.Path(res.From), quote.Path(res.To), count(res.Files, "file", "files"), size(res.Bytes))

@@ -21,7 +21,7 @@ func atHome() []string {
 // connect completes the address of the daemon from the environment, refuses commands
 // that a daemon cannot carry out, and hands over to the whole program if this one
 // cannot talk to a daemon.
-func (s *session) connect(cmd *cobra.Command) error {
+func (s *frame) connect(cmd *cobra.Command) error {
 	if s.daemon.URL == "" {
 		s.daemon.URL = os.Getenv("FORKCELL_URL")
 	}
@@ -51,7 +51,7 @@ func (s *session) connect(cmd *cobra.Command) error {
 
 // openEngine opens the engine that the global flags choose: of a daemon, or of this
 // process on a home.
-func (s *session) openEngine(mode Mode) (Engine, func() error, error) {
+func (s *frame) openEngine(mode Mode) (Engine, func() error, error) {
 	if s.daemon.URL == "" {
 		return s.open(s.home, mode, s.caller())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newDecisions(s *session) *cobra.Command {
+func newDecisions(s *frame) *cobra.Command {
 	return group("decisions", "List and show the decisions about runs", newDecisionsList(s), newDecisionsShow(s))
 }
 
@@ -21,7 +21,7 @@ type decisionsOptions struct {
 	run  string
 }
 
-func newDecisionsList(s *session) *cobra.Command {
+func newDecisionsList(s *frame) *cobra.Command {
 	var o decisionsOptions
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -39,7 +39,7 @@ func newDecisionsList(s *session) *cobra.Command {
 	return cmd
 }
 
-func runDecisionsList(ctx context.Context, s *session, e decisionReader, o decisionsOptions) error {
+func runDecisionsList(ctx context.Context, s *frame, e decisionReader, o decisionsOptions) error {
 	list, err := e.Decisions(ctx, o.cell, o.run)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func runDecisionsList(ctx context.Context, s *session, e decisionReader, o decis
 		for _, d := range list {
 			rows = append(rows, []string{
 				d.DecisionID, quote.Line(d.Cell), dash(d.RunID), p.word(quote.Line(d.Result)), decidedBy(d), stamp(d.CreatedAt),
-				cut(quote.Line(d.Reason), 60),
+				shorten(quote.Line(d.Reason), 60),
 			})
 		}
 		p.table(rows)
@@ -75,7 +75,7 @@ func decidedBy(d api.DecisionInfo) string {
 	return by
 }
 
-func newDecisionsShow(s *session) *cobra.Command {
+func newDecisionsShow(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show DECISION",
 		Short:   "Show one decision",
@@ -87,7 +87,7 @@ func newDecisionsShow(s *session) *cobra.Command {
 	}
 }
 
-func runDecisionsShow(ctx context.Context, s *session, e decisionReader, id string) error {
+func runDecisionsShow(ctx context.Context, s *frame, e decisionReader, id string) error {
 	d, err := e.Decision(ctx, id)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type diskReader interface {
 	Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 }
 
-func newDisk(s *session) *cobra.Command {
+func newDisk(s *frame) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "df [CELL]",
@@ -49,7 +49,7 @@ of removed cells until gc frees them.`,
 					return usageError("give the name of a cell, or --all", "df: the working directory cannot be found: %v", err)
 				}
 				if name, _, err = e.CellAt(ctx, dir); err != nil {
-					return hinted(err, "give the name of one of them, or --all")
+					return withHint(err, "give the name of one of them, or --all")
 				}
 			}
 			return runDisk(ctx, s, e, name)
@@ -59,7 +59,7 @@ of removed cells until gc frees them.`,
 	return cmd
 }
 
-func runDisk(ctx context.Context, s *session, e diskReader, name string) error {
+func runDisk(ctx context.Context, s *frame, e diskReader, name string) error {
 	res, err := e.Disk(ctx, name)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ type diffOptions struct {
 	patch      bool
 }
 
-func newDiff(s *session) *cobra.Command {
+func newDiff(s *frame) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff [CELL] [FROM] [TO] [-- PATH...]",
@@ -101,7 +101,7 @@ func diffArgs(cmd *cobra.Command, args []string) error {
 
 // request turns the command line into a request to the engine. Paths are relative
 // to the working directory if that implied the cell.
-func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (api.DiffRequest, error) {
+func (o diffOptions) request(cmd *cobra.Command, s *frame, args []string) (api.DiffRequest, error) {
 	names, paths := args, []string(nil)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		if s.implied {
@@ -129,7 +129,7 @@ func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (api
 	return req, err
 }
 
-func runDiff(ctx context.Context, s *session, e differ, req api.DiffRequest, o diffOptions) error {
+func runDiff(ctx context.Context, s *frame, e differ, req api.DiffRequest, o diffOptions) error {
 	req.Stream = true
 	res, err := e.Diff(ctx, req)
 	if err != nil {
@@ -139,16 +139,16 @@ func runDiff(ctx context.Context, s *session, e differ, req api.DiffRequest, o d
 		return streamDiff(s.out, res)
 	}
 	for _, n := range res.Notes {
-		s.noted(quote.Line(n))
+		s.note(quote.Line(n))
 	}
-	err = s.paged(func(w io.Writer) error { return s.showDiff(w, res, o) })
+	err = s.pageOutput(func(w io.Writer) error { return s.showDiff(w, res, o) })
 	if err == nil && len(res.Elsewhere) > 0 {
-		s.noted(quote.Line(api.ElsewhereText(res.Elsewhere) + "; diff --all lists them"))
+		s.note(quote.Line(api.ElsewhereText(res.Elsewhere) + "; diff --all lists them"))
 	}
 	return err
 }
 
-func (s *session) showDiff(w io.Writer, res *engine.DiffResult, o diffOptions) error {
+func (s *frame) showDiff(w io.Writer, res *engine.DiffResult, o diffOptions) error {
 	show := patch.Options{Color: s.colours(s.streams.Out)}
 	switch {
 	case o.nameStatus:

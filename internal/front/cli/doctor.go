@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newDoctor(s *session, fam *family) *cobra.Command {
+func newDoctor(s *frame, fam *family) *cobra.Command {
 	return &cobra.Command{
 		Use:     "doctor",
 		Short:   "Show what this host can enforce, per control",
@@ -28,7 +28,7 @@ func newDoctor(s *session, fam *family) *cobra.Command {
 	}
 }
 
-func runDoctor(ctx context.Context, s *session, e examiner) error {
+func runDoctor(ctx context.Context, s *frame, e examiner) error {
 	checks, err := e.Doctor(ctx)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func runDoctor(ctx context.Context, s *session, e examiner) error {
 	})
 }
 
-func newRecover(s *session) *cobra.Command {
+func newRecover(s *frame) *cobra.Command {
 	var acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "recover",
@@ -72,13 +72,13 @@ used again.`,
 	return cmd
 }
 
-func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) error {
+func runRecover(ctx context.Context, s *frame, e rescuer, acceptLoss bool) error {
 	res, err := e.Recover(ctx, acceptLoss)
 	if res == nil {
 		return err
 	}
 	if !s.json {
-		err = shown(err)
+		err = withoutDetails(err)
 	}
 	return joinErrors(err, s.emit(res, func(p *page) {
 		cells := count(int64(res.Cells), "cell", "cells")
@@ -109,7 +109,7 @@ func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) err
 	}))
 }
 
-func newVersion(s *session) *cobra.Command {
+func newVersion(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",

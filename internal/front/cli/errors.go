@@ -67,8 +67,8 @@ func printError(w io.Writer, err error, asJSON bool) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// shown removes the details of a failure whose findings are on stdout already.
-func shown(err error) error {
+// withoutDetails removes the details of a failure whose findings are on stdout already.
+func withoutDetails(err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
@@ -78,8 +78,8 @@ func shown(err error) error {
 	return &c
 }
 
-// hinted replaces the hint of an error.
-func hinted(err error, hint string) error {
+// withHint replaces the hint of an error.
+func withHint(err error, hint string) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
@@ -89,8 +89,8 @@ func hinted(err error, hint string) error {
 	return &c
 }
 
-// interrupted gives an error of a command that a signal stopped a hint.
-func interrupted(err error, hint string) error {
+// withInterruptHint gives an error of a command that a signal stopped a hint.
+func withInterruptHint(err error, hint string) error {
 	return &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: errInterrupted.Error(), Hint: hint, Err: err}
 }
 

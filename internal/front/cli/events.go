@@ -16,7 +16,7 @@ import (
 // shownBefore is the number of earlier events that tail begins with.
 const shownBefore = 10
 
-func newEvents(s *session) *cobra.Command {
+func newEvents(s *frame) *cobra.Command {
 	return group("events", "Query and follow what happened in runs", newEventsQuery(s), newEventsTail(s))
 }
 
@@ -29,7 +29,7 @@ type eventsOptions struct {
 	limit  int
 }
 
-func newEventsQuery(s *session) *cobra.Command {
+func newEventsQuery(s *frame) *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
 		Use:   "query",
@@ -106,11 +106,11 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-func runEventsQuery(ctx context.Context, s *session, e eventReader, q api.EventQuery) error {
+func runEventsQuery(ctx context.Context, s *frame, e eventReader, q api.EventQuery) error {
 	return e.Events(ctx, q, s.eventPrinter())
 }
 
-func newEventsTail(s *session) *cobra.Command {
+func newEventsTail(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tail [CELL]",
 		Short: "Follow the events of runs as they happen",
@@ -132,7 +132,7 @@ the last few events. Ctrl-C ends it. With --json: one object per line.`,
 	}
 }
 
-func runEventsTail(ctx context.Context, s *session, e eventReader, name string) error {
+func runEventsTail(ctx context.Context, s *frame, e eventReader, name string) error {
 	show := s.eventPrinter()
 	return e.FollowEvents(ctx, name, shownBefore, func(rec event.Record) error {
 		if err := show(rec); err != nil {
@@ -144,7 +144,7 @@ func runEventsTail(ctx context.Context, s *session, e eventReader, name string) 
 
 // eventPrinter returns a function that writes an event: the line of the journal, or
 // a line for people.
-func (s *session) eventPrinter() func(event.Record) error {
+func (s *frame) eventPrinter() func(event.Record) error {
 	if s.json {
 		return func(rec event.Record) error {
 			_, err := s.out.Write(append(document.EscapeInvisible(rec.Raw), '\n'))

@@ -73,7 +73,7 @@ func eventLine(rec event.Record) string {
 	if err := json.Unmarshal(rec.Raw, &f); err != nil {
 		return rec.Class.String()
 	}
-	parts := []string{f.what(rec.Class)}
+	parts := []string{f.describe(rec.Class)}
 	if by := f.Actor.Process; by.File.Path != "" {
 		parts = append(parts, "by "+by.File.Path)
 	}
@@ -89,8 +89,8 @@ func eventLine(rec event.Record) string {
 	return strings.Join(parts, ", ")
 }
 
-// what describes an event in a few words.
-func (f eventFields) what(c event.Class) string {
+// describe describes an event in a few words.
+func (f eventFields) describe(c event.Class) string {
 	switch c {
 	case event.DetectionFinding:
 		if f.Finding != nil {

@@ -28,7 +28,7 @@ type execOptions struct {
 	timeout  duration
 }
 
-func newExec(s *session) *cobra.Command {
+func newExec(s *frame) *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "exec [flags] [CELL] [flags] -- COMMAND [ARG]...",
@@ -80,7 +80,7 @@ with -T it goes on until the cell is stopped.`,
 
 // visit is one command in a live cell, seen from the terminal.
 type visit struct {
-	session     *session
+	session     *frame
 	signals     *forwarder
 	interactive bool
 	request     api.ExecRequest
@@ -134,11 +134,11 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	switch exec := id.Load(); {
 	case err == nil && !res.Detached:
 	case v.left != nil:
-		s.noted(v.left())
+		s.note(v.left())
 	case err == nil:
-		s.noted(leftShell(res.Cell, res.ExecID))
+		s.note(leftShell(res.Cell, res.ExecID))
 	case exec != nil && v.request.Detachable:
-		s.noted(leftShell(v.request.Cell, *exec))
+		s.note(leftShell(v.request.Cell, *exec))
 	}
 	if err != nil || res.Detached && ctx.Err() != nil { // a daemon answers also then
 		s.code = exitSignalBase + v.signals.signal()
@@ -184,11 +184,11 @@ func missingInLive(q api.ExecRequest, err error) error {
 	if show == "" {
 		return err
 	}
-	return hinted(err, fmt.Sprintf("it is %s on the host: `forkcell stop %s`, then `forkcell start %s --ro %s` shows it",
+	return withHint(err, fmt.Sprintf("it is %s on the host: `forkcell stop %s`, then `forkcell start %s --ro %s` shows it",
 		quote.Path(found), q.Cell, q.Cell, quote.Arg(show)))
 }
 
-func newShell(s *session) *cobra.Command {
+func newShell(s *frame) *cobra.Command {
 	var attach string
 	var raw bool
 	cmd := &cobra.Command{
@@ -205,7 +205,7 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, signals: listen().leaving(), interactive: true, raw: raw, request: api.ExecRequest{
+			v := visit{session: s, signals: listen().leaveOnEnd(), interactive: true, raw: raw, request: api.ExecRequest{
 				Cell: args[0], Workdir: api.Text(s.startIn("")), TTY: true, Detachable: true,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error {
@@ -218,7 +218,7 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 				if err != nil {
 					return err
 				}
-				s.noted(left)
+				s.note(left)
 				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io engine.Stdio) (*api.ExecResult, error) {
 					return openShell(ctx, e, q, io)
 				})

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newExpire(s *session) *cobra.Command {
+func newExpire(s *frame) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "expire",
@@ -38,7 +38,7 @@ back; then gc frees its space.`,
 	return cmd
 }
 
-func runExpire(ctx context.Context, s *session, e keeper, dryRun bool) error {
+func runExpire(ctx context.Context, s *frame, e keeper, dryRun bool) error {
 	res, err := e.Expire(ctx, dryRun)
 	if res == nil {
 		return err

@@ -20,7 +20,7 @@ type exportOptions struct {
 	withMemory   bool
 }
 
-func newExport(s *session) *cobra.Command {
+func newExport(s *frame) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
 		Use:   "export [CELL] [CHECKPOINT] -o FILE.tar[.zst]|DIR",
@@ -70,7 +70,7 @@ Neither has the memory that a checkpoint may have, unless you ask for it.`,
 	return s.ofDirectory(cmd)
 }
 
-func runExport(ctx context.Context, s *session, e exporter, req api.ExportRequest) error {
+func runExport(ctx context.Context, s *frame, e exporter, req api.ExportRequest) error {
 	done := s.showProgress()
 	res, err := e.Export(ctx, req)
 	done()

@@ -18,7 +18,7 @@ type forkOptions struct {
 	settings   settingFlags
 }
 
-func newFork(s *session, fam *family) *cobra.Command {
+func newFork(s *frame, fam *family) *cobra.Command {
 	var o forkOptions
 	cmd := &cobra.Command{
 		Use:   "fork [CELL] --name NEW",
@@ -62,14 +62,14 @@ cell shows it, and accept takes it.`,
 	return s.ofDirectory(cmd)
 }
 
-func runFork(ctx context.Context, s *session, e maker, req api.ForkRequest) error {
+func runFork(ctx context.Context, s *frame, e maker, req api.ForkRequest) error {
 	res, err := e.Fork(ctx, req)
 	if err != nil {
 		return err
 	}
 	return s.emit(res, func(p *page) {
 		if len(res.PendingRuns) > 0 {
-			s.noted("with undecided work, which accepting accepts, too: " + strings.Join(res.PendingRuns, ", "))
+			s.note("with undecided work, which accepting accepts, too: " + strings.Join(res.PendingRuns, ", "))
 		}
 		p.printf("forked %s at %s: %s\n", quote.Line(res.From), res.CheckpointID, quote.Line(strings.Join(res.Cells, " ")))
 	})

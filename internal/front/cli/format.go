@@ -87,8 +87,8 @@ func dash(s string) string {
 	return s
 }
 
-// cut shortens a text that is already safe to print.
-func cut(s string, limit int) string {
+// shorten shortens a text that is already safe to print.
+func shorten(s string, limit int) string {
 	r := []rune(s)
 	if len(r) <= limit {
 		return s

@@ -26,7 +26,7 @@ type portForwarder interface {
 	Forward(ctx context.Context, cell string, port int) (func(context.Context, io.ReadWriter) error, error)
 }
 
-func newPortForward(s *session) *cobra.Command {
+func newPortForward(s *frame) *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
 		Use:   "port-forward CELL [LOCAL:]PORT",
@@ -81,7 +81,7 @@ func parsePorts(text string) (local, port int, err error) {
 	return int(l), int(p), nil
 }
 
-func runPortForward(ctx context.Context, s *session, e portForwarder, name string, o forwarded) error {
+func runPortForward(ctx context.Context, s *frame, e portForwarder, name string, o forwarded) error {
 	join, err := e.Forward(ctx, name, o.port)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func listenError(err error, local, port int) error {
 // forwarding serves the connections of one port until it is cancelled or the
 // cell has ended.
 type forwarding struct {
-	session  *session
+	session  *frame
 	listener net.Listener
 	join     func(context.Context, io.ReadWriter) error
 	what     string
@@ -177,7 +177,7 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	case err == nil || ctx.Err() != nil:
 		return false
 	case errors.Is(err, supervise.ErrNoListener):
-		f.session.noted(f.what + ": nothing listens there")
+		f.session.note(f.what + ": nothing listens there")
 		return false
 	case api.KindOf(err) == api.Busy || codeOf(err) == api.CodeLost:
 		f.mu.Lock()
@@ -185,7 +185,7 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 		f.err = err
 		return true
 	}
-	f.session.noted(f.what + ": " + quote.Line(err.Error()))
+	f.session.note(f.what + ": " + quote.Line(err.Error()))
 	return false
 }
 

@@ -41,9 +41,9 @@ func pageName(cell string) string {
 	return label + "-" + strings.ToLower(rand.Text()[:16]) + ".localhost"
 }
 
-// misdirected answers a request for another name. It does not have the right one: any
+// refuseHost answers a request for another name. It does not have the right one: any
 // user of the host can ask.
-const misdirected = "HTTP/1.1 421 Misdirected Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n" +
+const refuseHost = "HTTP/1.1 421 Misdirected Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n" +
 	"This port shows a page of a cell only under the name that forkcell port-forward has printed.\n"
 
 // checkedConn is a connection whose first request is for the right name.
@@ -66,7 +66,7 @@ func checkHost(conn net.Conn, host string) (io.ReadWriter, error) {
 		return nil, err
 	}
 	if !strings.EqualFold(got, host) {
-		_, _ = io.WriteString(conn, misdirected) // the client may be gone
+		_, _ = io.WriteString(conn, refuseHost) // the client may be gone
 		return nil, errElsewhere
 	}
 	_ = conn.SetReadDeadline(time.Time{})

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newGraph(s *session) *cobra.Command {
+func newGraph(s *frame) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "graph",
@@ -35,7 +35,7 @@ func newGraph(s *session) *cobra.Command {
 	return cmd
 }
 
-func runGraph(ctx context.Context, s *session, e historian, dot bool) error {
+func runGraph(ctx context.Context, s *frame, e historian, dot bool) error {
 	nodes, err := e.Graph(ctx)
 	if err != nil {
 		return err

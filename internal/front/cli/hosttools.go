@@ -11,13 +11,13 @@ import (
 type writer interface{ WrittenDirs() ([]string, error) }
 
 // hostTools returns the finder of the programs of this host that a command starts.
-func (s *session) hostTools() hosttool.Finder { return hosttool.InEnv(os.Environ(), s.writtenDirs) }
+func (s *frame) hostTools() hosttool.Finder { return hosttool.InEnv(os.Environ(), s.writtenDirs) }
 
 // writtenDirs returns the directories that no program of the host is started from: what
 // cells of this home can have written, and the directory that a new cell would be made
 // from. It asks the engine that is open. A home that nobody has opened yet is closed
 // again: it cannot be opened for writing beside a connection that reads.
-func (s *session) writtenDirs() (dirs []string, err error) {
+func (s *frame) writtenDirs() (dirs []string, err error) {
 	if w, ok := s.opened.(writer); ok {
 		dirs, err = w.WrittenDirs()
 	} else {
@@ -29,7 +29,7 @@ func (s *session) writtenDirs() (dirs []string, err error) {
 	return dirs, err
 }
 
-func (s *session) writtenInHome() ([]string, error) {
+func (s *frame) writtenInHome() ([]string, error) {
 	e, release, err := s.open(s.home, Read, s.caller())
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *session) writtenInHome() ([]string, error) {
 
 // madeFrom returns the working directory, unless it holds more than one project: the
 // user's home or what is above it.
-func (s *session) madeFrom() string {
+func (s *frame) madeFrom() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return ""

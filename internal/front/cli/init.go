@@ -29,7 +29,7 @@ type initOptions struct {
 }
 
 // newInit makes the init command; backend is the one that an alias implies.
-func newInit(s *session, backend string) *cobra.Command {
+func newInit(s *frame, backend string) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init NAME --from DIR|FILE.tar[.zst]",
@@ -87,7 +87,7 @@ func (o initOptions) check(cmd *cobra.Command) error {
 	return checkRuntime(cmd, o.runtime)
 }
 
-func (o initOptions) request(cmd *cobra.Command, s *session, name string) (api.InitRequest, error) {
+func (o initOptions) request(cmd *cobra.Command, s *frame, name string) (api.InitRequest, error) {
 	req := api.InitRequest{
 		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
 		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly,
@@ -103,7 +103,7 @@ func (o initOptions) request(cmd *cobra.Command, s *session, name string) (api.I
 	return req, err
 }
 
-func runInit(ctx context.Context, s *session, e maker, req api.InitRequest) error {
+func runInit(ctx context.Context, s *frame, e maker, req api.InitRequest) error {
 	res, err := initCell(ctx, s, e, req)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ const largeImport = 1 << 30
 
 // initCell makes a cell. If the source is large, a person at the terminal is asked;
 // without a terminal a note is printed.
-func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*api.InitResult, error) {
+func initCell(ctx context.Context, s *frame, e maker, req api.InitRequest) (*api.InitResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	report, done := s.progress()
@@ -135,12 +135,12 @@ func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*a
 
 // notedCell says what became of a directory that a cell was made from on the way to
 // something else: how much was left out, and which files that look secret were kept.
-func (s *session) notedCell(res *api.InitResult) {
+func (s *frame) notedCell(res *api.InitResult) {
 	left := ""
 	if n := len(res.LeftOut); n > 0 {
 		left = ", " + count(int64(n), "path", "paths") + " left out by the secret rules"
 	}
-	s.noted("cell " + quote.Line(res.Cell) + " made from " + quote.Path(res.Source) + ": " + count(res.Files, "file", "files") + ", " + size(res.Bytes) + left)
+	s.note("cell " + quote.Line(res.Cell) + " made from " + quote.Path(res.Source) + ": " + count(res.Files, "file", "files") + ", " + size(res.Bytes) + left)
 	const most = 10
 	kept := make([]string, 0, most)
 	for _, path := range res.KeptByGit[:min(most, len(res.KeptByGit))] {
@@ -150,13 +150,13 @@ func (s *session) notedCell(res *api.InitResult) {
 		kept = append(kept, count(int64(n), "other", "others"))
 	}
 	if len(kept) > 0 {
-		s.noted("in the cell although they look secret, because git tracks them: " + strings.Join(kept, ", ") + "; init --exclude leaves them out")
+		s.note("in the cell although they look secret, because git tracks them: " + strings.Join(kept, ", ") + "; init --exclude leaves them out")
 	}
 }
 
 // largeGuard watches the progress of an import, and pauses it while it asks.
 type largeGuard struct {
-	session *session
+	session *frame
 	from    string
 	next    func(api.Progress)
 	clear   func()
@@ -184,7 +184,7 @@ func (g *largeGuard) decide(at api.Progress) {
 	s := g.session
 	fact := quote.Path(g.from) + " is large: " + count(at.Files, "file", "files") + " and " + size(at.Bytes) + " so far"
 	if s.json || s.quiet || !s.atTerminal() {
-		s.noted(fact + "; --exclude PATTERN leaves things out")
+		s.note(fact + "; --exclude PATTERN leaves things out")
 		return
 	}
 	g.clear()

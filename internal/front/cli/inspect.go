@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newInspect(s *session) *cobra.Command {
+func newInspect(s *frame) *cobra.Command {
 	var o authFlags
 	var workspace string
 	var unrestricted bool
@@ -40,8 +40,8 @@ credential is shown.`,
 	return cmd
 }
 
-// inspected describes a session of one agent.
-type inspected struct {
+// describeAgent describes a session of one agent.
+type describeAgent struct {
 	Agent api.AgentState `json:"agent"`
 	// Plan is the plan of such a session; null if there can be none.
 	Plan    *agentsession.Plan `json:"plan"`
@@ -57,15 +57,15 @@ type inspection struct {
 	Exists  bool             `json:"policy_exists"`
 	Sources []injection.File `json:"policy_sources,omitempty"`
 	Mode    string           `json:"mode"`
-	Agents  []inspected      `json:"agents"`
+	Agents  []describeAgent  `json:"agents"`
 }
 
-func runInspect(cmd *cobra.Command, s *session, o authFlags, workspace string, unrestricted bool) error {
+func runInspect(cmd *cobra.Command, s *frame, o authFlags, workspace string, unrestricted bool) error {
 	store, agents, policy, err := o.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	doc := inspection{Version: s.version, Path: store.Path, Exists: policy != nil, Mode: o.mode, Agents: []inspected{}}
+	doc := inspection{Version: s.version, Path: store.Path, Exists: policy != nil, Mode: o.mode, Agents: []describeAgent{}}
 	if policy != nil {
 		doc.Sources = policy.Sources
 	}
@@ -76,7 +76,7 @@ func runInspect(cmd *cobra.Command, s *session, o authFlags, workspace string, u
 }
 
 // inspectAgent plans a session as agent NAME does.
-func inspectAgent(s *session, o authFlags, e *adapter.Entry, policy *injection.Policy, workspace string, unrestricted bool) inspected {
+func inspectAgent(s *frame, o authFlags, e *adapter.Entry, policy *injection.Policy, workspace string, unrestricted bool) describeAgent {
 	options := agentOptions{acks: map[string]*string{}}
 	like := &cobra.Command{Use: "agent"}
 	options.addFlags(like)
@@ -87,7 +87,7 @@ func inspectAgent(s *session, o authFlags, e *adapter.Entry, policy *injection.P
 	}
 	r := &agentRun{session: s, cmd: like, opts: &options}
 	err := r.prepare(e.Adapter.Name, nil)
-	out := inspected{Agent: stateOf(e), Plan: r.plan, Credentials: credentials.Decide(o.request(e.Adapter, policy, r.place.Root))}
+	out := describeAgent{Agent: stateOf(e), Plan: r.plan, Credentials: credentials.Decide(o.request(e.Adapter, policy, r.place.Root))}
 	if err != nil {
 		body := bodyOf(err)
 		out.Plan, out.Problem, out.Next = nil, body.Message, body.Hint
@@ -111,7 +111,7 @@ func printInspection(p *page, doc inspection) {
 		rows := [][]string{}
 		for _, d := range a.Credentials {
 			if d.Readiness != credentials.Absent || len(doc.Agents) == 1 {
-				rows = append(rows, []string{"  " + d.Credential, used(d), d.Readiness, quote.Line(d.Reason)})
+				rows = append(rows, []string{"  " + d.Credential, deliveryText(d), d.Readiness, quote.Line(d.Reason)})
 			}
 		}
 		p.table(rows)

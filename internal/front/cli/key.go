@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newKey(s *session) *cobra.Command {
+func newKey(s *frame) *cobra.Command {
 	return group("key", "Manage the identity that signs receipts",
 		newKeyShow(s),
 		newKeyAction(s, Create, "init", "Make the key, if there is none", runKeyInit),
@@ -19,7 +19,7 @@ func newKey(s *session) *cobra.Command {
 		newKeyTrust(s))
 }
 
-func newKeyShow(s *session) *cobra.Command {
+func newKeyShow(s *frame) *cobra.Command {
 	var bare bool
 	cmd := &cobra.Command{
 		Use:     "show",
@@ -34,7 +34,7 @@ func newKeyShow(s *session) *cobra.Command {
 	return cmd
 }
 
-func runKeyShow(ctx context.Context, s *session, e keyHolder, bare bool) error {
+func runKeyShow(ctx context.Context, s *frame, e keyHolder, bare bool) error {
 	key, err := e.Key(ctx)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func runKeyShow(ctx context.Context, s *session, e keyHolder, bare bool) error {
 
 func runKeyInit(ctx context.Context, e keyHolder) (*api.KeyInfo, error) { return e.KeyInit(ctx) }
 
-func newKeyRotate(s *session) *cobra.Command {
+func newKeyRotate(s *frame) *cobra.Command {
 	var lost bool
 	cmd := newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", func(ctx context.Context, e keyHolder) (*api.KeyInfo, error) {
 		if lost {
@@ -66,7 +66,7 @@ signs that statement. Those who check later receipts must trust the new key.`
 	return cmd
 }
 
-func newKeyAction(s *session, mode Mode, use, short string, do func(context.Context, keyHolder) (*api.KeyInfo, error)) *cobra.Command {
+func newKeyAction(s *frame, mode Mode, use, short string, do func(context.Context, keyHolder) (*api.KeyInfo, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     use,
 		Short:   short,
@@ -98,7 +98,7 @@ func printPEM(p *page, k *api.KeyInfo) {
 	}
 }
 
-func newKeyTrust(s *session) *cobra.Command {
+func newKeyTrust(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "trust FILE",
 		Short:   "Trust another home's public key, for its bundles",
@@ -110,7 +110,7 @@ func newKeyTrust(s *session) *cobra.Command {
 	}
 }
 
-func runKeyTrust(ctx context.Context, s *session, e keyHolder, file string) error {
+func runKeyTrust(ctx context.Context, s *frame, e keyHolder, file string) error {
 	id, err := e.KeyTrust(ctx, file)
 	if err != nil {
 		return err

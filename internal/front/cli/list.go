@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newList(s *session) *cobra.Command {
+func newList(s *frame) *cobra.Command {
 	var labels []string
 	var filter api.CellFilter
 	removed := false
@@ -54,7 +54,7 @@ func cellStates() []string {
 	return []string{api.StateIdle, api.StateRunning, api.StateLive, api.StatePaused, api.StateRemoved}
 }
 
-func runList(ctx context.Context, s *session, e lister, filter api.CellFilter) error {
+func runList(ctx context.Context, s *frame, e lister, filter api.CellFilter) error {
 	cells, err := e.ListMatching(ctx, filter)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func lastRun(c api.CellInfo) string {
 	return quote.Line(c.LastOutcome + ", " + c.LastDecision)
 }
 
-func newStatus(s *session, fam *family) *cobra.Command {
+func newStatus(s *frame, fam *family) *cobra.Command {
 	return s.ofDirectory(&cobra.Command{
 		Use:               "status [CELL]",
 		Short:             "Show one cell",
@@ -124,7 +124,7 @@ func newStatus(s *session, fam *family) *cobra.Command {
 	})
 }
 
-func runStatus(ctx context.Context, s *session, e statusReader, name string) error {
+func runStatus(ctx context.Context, s *frame, e statusReader, name string) error {
 	res, err := e.Status(ctx, name)
 	if err != nil {
 		return err

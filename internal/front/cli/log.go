@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newLog(s *session) *cobra.Command {
+func newLog(s *frame) *cobra.Command {
 	return s.ofDirectory(&cobra.Command{
 		Use:               "log [CELL]",
 		Short:             "Show a cell's checkpoints, runs and decisions, oldest first",
@@ -29,7 +29,7 @@ func newLog(s *session) *cobra.Command {
 	})
 }
 
-func runLog(ctx context.Context, s *session, e historian, name string) error {
+func runLog(ctx context.Context, s *frame, e historian, name string) error {
 	entries, err := e.Log(ctx, name)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func logDetails(l api.LogEntry) string {
 		text += s
 	}
 	if len(l.Command) > 0 {
-		add(cut(l.Ran().Text(quote.Argv, quote.Line), 60))
+		add(shorten(l.Ran().Text(quote.Argv, quote.Line), 60))
 	}
 	if l.Kind == "decision" && l.RunID != "" {
 		add(l.RunID)
@@ -99,12 +99,12 @@ func logDetails(l api.LogEntry) string {
 		add(fmt.Sprintf("%d changed", l.ChangedFiles))
 	}
 	if l.Reason != "" {
-		add(cut(quote.Line(l.Reason), 60))
+		add(shorten(quote.Line(l.Reason), 60))
 	}
 	return text
 }
 
-func newLogs(s *session) *cobra.Command {
+func newLogs(s *frame) *cobra.Command {
 	var run string
 	var follow, raw bool
 	cmd := &cobra.Command{
@@ -148,11 +148,11 @@ type logReader interface {
 	follower
 }
 
-func runLogs(ctx context.Context, s *session, e logReader, name, run string, follow, raw bool) error {
+func runLogs(ctx context.Context, s *frame, e logReader, name, run string, follow, raw bool) error {
 	if s.json {
 		return logsJSON(ctx, s, e, name, run, follow)
 	}
-	out, errs := s.stored(s.streams.Out, s.streams.Out, raw), s.stored(s.streams.Err, s.streams.Err, raw)
+	out, errs := s.outputWriter(s.streams.Out, s.streams.Out, raw), s.outputWriter(s.streams.Err, s.streams.Err, raw)
 	live, err := e.FollowLogs(ctx, name, run, follow, out, errs)
 	if live {
 		return endOfFollow(ctx, follow, joinErrors(err, joinErrors(out.Close(), errs.Close())))
@@ -166,7 +166,7 @@ func runLogs(ctx context.Context, s *session, e logReader, name, run string, fol
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	out = s.stored(s.streams.Out, s.out, raw)
+	out = s.outputWriter(s.streams.Out, s.out, raw)
 	if _, err := io.Copy(out, stdout); err != nil {
 		return fmt.Errorf("copy the stored output: %w", err)
 	}
@@ -189,7 +189,7 @@ func endOfFollow(ctx context.Context, follow bool, err error) error {
 }
 
 // logsJSON prints one document, so with follow it waits for the end.
-func logsJSON(ctx context.Context, s *session, e logReader, name, run string, follow bool) error {
+func logsJSON(ctx context.Context, s *frame, e logReader, name, run string, follow bool) error {
 	var out, errs bytes.Buffer
 	live, err := e.FollowLogs(ctx, name, run, follow, &out, &errs)
 	if err = endOfFollow(ctx, follow, err); err != nil {

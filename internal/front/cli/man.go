@@ -11,7 +11,7 @@ import (
 
 // newMan makes the hidden command that writes the manual pages: make install
 // calls it. They come from the same texts as the help and the reference.
-func newMan(s *session) *cobra.Command {
+func newMan(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write the manual pages to a directory",

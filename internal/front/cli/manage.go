@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newRename(s *session) *cobra.Command {
+func newRename(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:               "rename CELL NEW",
 		Short:             "Give a cell another name",
@@ -24,7 +24,7 @@ func newRename(s *session) *cobra.Command {
 	}
 }
 
-func runRename(ctx context.Context, s *session, e keeper, from, to string) error {
+func runRename(ctx context.Context, s *frame, e keeper, from, to string) error {
 	if err := e.Rename(ctx, from, to); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func runRename(ctx context.Context, s *session, e keeper, from, to string) error
 }
 
 // newRemove makes rm; an alias of it passes its own name in the family.
-func newRemove(s *session, fam *family) *cobra.Command {
+func newRemove(s *frame, fam *family) *cobra.Command {
 	var req api.RemoveRequest
 	undo := false
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ gc frees them: that is the way out of a full disk.`,
   forkcell rm try-1 try-2 try-3
   forkcell rm --undo demo
   forkcell rm --force --now big && forkcell gc`,
-		Args:              some("CELL"),
+		Args:              oneOrMore("CELL"),
 		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			for _, name := range args {
@@ -81,7 +81,7 @@ gc frees them: that is the way out of a full disk.`,
 }
 
 // runUndelete brings back removed cells, one after the other.
-func runUndelete(ctx context.Context, s *session, e keeper, names []string) error {
+func runUndelete(ctx context.Context, s *frame, e keeper, names []string) error {
 	cells := []api.CellInfo{}
 	for _, name := range names {
 		info, err := e.Undelete(ctx, name)
@@ -100,7 +100,7 @@ func runUndelete(ctx context.Context, s *session, e keeper, names []string) erro
 	})
 }
 
-func runRemove(ctx context.Context, s *session, e keeper, req api.RemoveRequest) error {
+func runRemove(ctx context.Context, s *frame, e keeper, req api.RemoveRequest) error {
 	names := req.Cells
 	if err := e.RemoveCells(ctx, req); err != nil {
 		return err
@@ -134,7 +134,7 @@ type gcOptions struct {
 	removed   bool
 }
 
-func newGC(s *session, fam *family) *cobra.Command {
+func newGC(s *frame, fam *family) *cobra.Command {
 	o := gcOptions{olderThan: duration(7 * 24 * time.Hour), outputAge: duration(30 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "gc",
@@ -179,7 +179,7 @@ from. What nothing needs of them is freed too; with --url, of that daemon's cell
 	return cmd
 }
 
-func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
+func runGC(ctx context.Context, s *frame, e keeper, o gcOptions) error {
 	if o.outputAge == 0 {
 		o.outputAge = -1 // all of it
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newMCP(s *session) *cobra.Command {
+func newMCP(s *frame) *cobra.Command {
 	var o api.MCPOptions
 	var from string
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ The model can run commands, and undo them. It can accept, reject and apply only 
 }
 
 // chooseCell sets the cell that a model works on.
-func (s *session) chooseCell(cmd *cobra.Command, o *api.MCPOptions, from string) (err error) {
+func (s *frame) chooseCell(cmd *cobra.Command, o *api.MCPOptions, from string) (err error) {
 	switch {
 	case from != "":
 		return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
@@ -62,7 +62,7 @@ func (s *session) chooseCell(cmd *cobra.Command, o *api.MCPOptions, from string)
 		})
 	case o.Cell == "":
 		o.Cell, err = s.cellHere(cmd)
-		return hinted(err, "--from DIR makes one, --cell CELL names one")
+		return withHint(err, "--from DIR makes one, --cell CELL names one")
 	}
 	return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 		_, err := e.Status(ctx, o.Cell)
@@ -72,7 +72,7 @@ func (s *session) chooseCell(cmd *cobra.Command, o *api.MCPOptions, from string)
 
 // cellOf returns the cell of a directory, with what changed there since it was made.
 // If there is none, it makes one. A cell that somebody uses stays as it is.
-func (s *session) cellOf(ctx context.Context, e Engine, from string) (string, error) {
+func (s *frame) cellOf(ctx context.Context, e Engine, from string) (string, error) {
 	dir, err := filepath.Abs(from)
 	if err != nil {
 		return "", usageError("", "mcp: %v", err)

@@ -15,7 +15,7 @@ import (
 // ofDirectory makes the name of the cell optional for a command. The default is the
 // cell made from the working directory, or from the nearest directory above it. The
 // command gets the name as its first argument.
-func (s *session) ofDirectory(cmd *cobra.Command) *cobra.Command {
+func (s *frame) ofDirectory(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		before := cmd.ArgsLenAtDash()
@@ -52,7 +52,7 @@ func orCheckpoint(cmd *cobra.Command, name string, err error) error {
 
 // cellHere finds the cell of the working directory, and remembers where in the
 // cell's source that directory is.
-func (s *session) cellHere(cmd *cobra.Command) (name string, err error) {
+func (s *frame) cellHere(cmd *cobra.Command) (name string, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", usageError("give the name of a cell", "%s: the working directory cannot be found: %v", verb(cmd), err)
@@ -71,7 +71,7 @@ func (s *session) cellHere(cmd *cobra.Command) (name string, err error) {
 
 // startIn returns the directory in which a command in the cell starts: the value of
 // the flag, or, if the working directory implied the cell, its counterpart.
-func (s *session) startIn(flag string) string {
+func (s *frame) startIn(flag string) string {
 	if flag == "" && s.below != "." {
 		return s.below
 	}

@@ -50,8 +50,8 @@ func (o *stdout) Flush() error {
 	return nil
 }
 
-// Gone reports whether the reader of stdout has closed it.
-func (o *stdout) Gone() bool { return brokenPipe(o.err) }
+// IsGone reports whether the reader of stdout has closed it.
+func (o *stdout) IsGone() bool { return brokenPipe(o.err) }
 
 func brokenPipe(err error) bool { return errors.Is(err, unix.EPIPE) }
 
@@ -73,7 +73,7 @@ func terminal(stream any) (int, bool) {
 }
 
 // colours reports whether a stream may be coloured.
-func (s *session) colours(stream any) bool {
+func (s *frame) colours(stream any) bool {
 	if s.noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
 	}
@@ -125,16 +125,16 @@ func (p *page) printf(format string, args ...any) {
 func (p *page) argument(a any) any {
 	switch v := a.(type) {
 	case string:
-		return p.shown(v)
+		return p.visibleLine(v)
 	case error:
-		return p.shown(v.Error())
+		return p.visibleLine(v.Error())
 	case fmt.Stringer:
-		return p.shown(v.String())
+		return p.visibleLine(v.String())
 	}
 	if v := reflect.ValueOf(a); v.Kind() == reflect.String {
-		return p.shown(v.String())
+		return p.visibleLine(v.String())
 	} else if v.Kind() == reflect.Slice {
-		return p.shown(fmt.Sprint(a))
+		return p.visibleLine(fmt.Sprint(a))
 	}
 	return a
 }
@@ -146,9 +146,9 @@ func (p *page) lines(text string) {
 	}
 }
 
-// shown returns a text as one line of visible characters, in which only what paint has
+// visibleLine returns a text as one line of visible characters, in which only what paint has
 // returned is coloured.
-func (p *page) shown(text string) string {
+func (p *page) visibleLine(text string) string {
 	var b strings.Builder
 	for {
 		at := strings.IndexByte(text, escape)
@@ -208,7 +208,7 @@ func (p *page) table(rows [][]string) {
 	for _, row := range rows {
 		r := make([]string, len(row))
 		for i, text := range row {
-			r[i] = p.shown(text)
+			r[i] = p.visibleLine(text)
 		}
 		// Without a final tab the last column is not padded.
 		if _, err := io.WriteString(t, strings.Join(r, "\t")+"\n"); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // pager returns the command that output on a terminal goes through, or nil. An
 // empty $PAGER, or cat, means none; so does a missing less.
-func (s *session) pager() *exec.Cmd {
+func (s *frame) pager() *exec.Cmd {
 	if _, ok := terminal(s.streams.Out); !ok {
 		return nil
 	}
@@ -39,9 +39,9 @@ func (s *session) pager() *exec.Cmd {
 	return exec.Command(less, "-FRX")
 }
 
-// paged writes long output to a pager if there is one, or to stdout. A pager that
+// pageOutput writes long output to a pager if there is one, or to stdout. A pager that
 // ends early ends the output, and is no failure.
-func (s *session) paged(write func(io.Writer) error) error {
+func (s *frame) pageOutput(write func(io.Writer) error) error {
 	cmd := s.pager()
 	if cmd == nil {
 		return write(s.out)

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newPause(s *session) *cobra.Command {
+func newPause(s *frame) *cobra.Command {
 	var o api.PauseRequest
 	cmd := s.ofDirectory(&cobra.Command{
 		Use:   "pause [CELL]",
@@ -39,7 +39,7 @@ for every runtime, but the processes end, and only the files are kept.`,
 	return cmd
 }
 
-func newResume(s *session) *cobra.Command {
+func newResume(s *frame) *cobra.Command {
 	var o api.ResumeRequest
 	cmd := s.ofDirectory(&cobra.Command{
 		Use:   "resume [CELL]",
@@ -67,7 +67,7 @@ with cannot be used, it stays paused, and --fs-only starts it without its proces
 	return cmd
 }
 
-func (s *session) emitPause(res *api.PauseResult, err error) error {
+func (s *frame) emitPause(res *api.PauseResult, err error) error {
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func runPlan(ctx context.Context, s *session, e runner, fam *family, backend string, req api.RunRequest) error {
+func runPlan(ctx context.Context, s *frame, e runner, fam *family, backend string, req api.RunRequest) error {
 	if err := matchBackend(ctx, e, fam, backend, req.Cell); err != nil {
 		return err
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newPolicy(s *session) *cobra.Command {
+func newPolicy(s *frame) *cobra.Command {
 	return group("policy", "Check, show, compare and explain policies",
 		newPolicyList(s), newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s), newPolicySuggest(s))
 }
 
-func newPolicyValidate(s *session) *cobra.Command {
+func newPolicyValidate(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a policy file",
@@ -47,7 +47,7 @@ type validation struct {
 	Notes      []string         `json:"notes"`
 }
 
-func runPolicyValidate(s *session, command, name string) error {
+func runPolicyValidate(s *frame, command, name string) error {
 	file, err := s.readPolicy(command, name)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func runPolicyValidate(s *session, command, name string) error {
 	doc := validation{File: name}
 	res, err := engine.ReadPolicy(s.caller(), *file)
 	if err != nil {
-		err = hinted(err, "`forkcell help policy-file` has every key")
+		err = withHint(err, "`forkcell help policy-file` has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
 			doc.Problems = bad.Problems
 			return joinErrors(err, document.Write(s.out, doc))
@@ -69,7 +69,7 @@ func runPolicyValidate(s *session, command, name string) error {
 	})
 }
 
-func newPolicyShow(s *session) *cobra.Command {
+func newPolicyShow(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show CELL|PRESET",
 		Short: "Print a cell's policy in its canonical form, or a preset",
@@ -90,7 +90,7 @@ name wins.`,
 	}
 }
 
-func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string) error {
+func runPolicyShow(ctx context.Context, s *frame, e policyKeeper, name string) error {
 	res, err := e.Policy(ctx, name)
 	var file *api.PolicyFile
 	if err != nil && api.KindOf(err) == api.NotFound && preset.Known(name) {
@@ -113,7 +113,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 	return err
 }
 
-func newPolicyApply(s *session) *cobra.Command {
+func newPolicyApply(s *frame) *cobra.Command {
 	var credentials, addresses []string
 	cmd := &cobra.Command{
 		Use:   "apply CELL FILE",
@@ -151,7 +151,7 @@ start is given: policy explain names the flags.`,
 	return cmd
 }
 
-func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file api.PolicyFile, credentials, addresses []string) error {
+func runPolicyApply(ctx context.Context, s *frame, e policyKeeper, name string, file api.PolicyFile, credentials, addresses []string) error {
 	res, err := e.ApplyPolicy(ctx, name, file, &api.LiveGrant{
 		Credentials: credentials, CredentialsFile: credentialsFile(), Addresses: addresses, ConfigFile: api.Text(configFile("config.yaml")),
 	})
@@ -173,7 +173,7 @@ func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string
 	})
 }
 
-func newPolicyDiff(s *session) *cobra.Command {
+func newPolicyDiff(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two policies key by key",
@@ -197,7 +197,7 @@ cell, else a preset.`,
 	}
 }
 
-func runPolicyDiff(ctx context.Context, s *session, e policyKeeper, a, b engine.PolicyRef) error {
+func runPolicyDiff(ctx context.Context, s *frame, e policyKeeper, a, b engine.PolicyRef) error {
 	res, err := e.DiffPolicies(ctx, a, b)
 	if err != nil {
 		return err

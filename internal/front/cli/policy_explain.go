@@ -27,7 +27,7 @@ type explainOptions struct {
 	body    string
 }
 
-func newPolicyExplain(s *session) *cobra.Command {
+func newPolicyExplain(s *frame) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain CELL|FILE [--path P | --host H:PORT | --syscall S]",
@@ -146,7 +146,7 @@ func parseHeader(lines []string) (map[string][]string, error) {
 	return header, nil
 }
 
-func runPolicyExplain(ctx context.Context, s *session, e policyKeeper, ref engine.PolicyRef, q engine.PolicyQuestion) error {
+func runPolicyExplain(ctx context.Context, s *frame, e policyKeeper, ref engine.PolicyRef, q engine.PolicyQuestion) error {
 	x, err := e.ExplainPolicy(ctx, ref, q)
 	if err != nil {
 		return err

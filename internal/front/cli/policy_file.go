@@ -22,7 +22,7 @@ const maxPolicyFile = 2 << 20
 
 // readPolicy reads a policy file that the operator names, or a preset if no such
 // file exists.
-func (s *session) readPolicy(command, name string) (*api.PolicyFile, error) {
+func (s *frame) readPolicy(command, name string) (*api.PolicyFile, error) {
 	text, err := readBounded(name, maxPolicyFile)
 	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDirectory)) && preset.Known(name) {
 		return s.readPreset(name), nil
@@ -38,7 +38,7 @@ func (s *session) readPolicy(command, name string) (*api.PolicyFile, error) {
 }
 
 // readPreset reads a preset that is known.
-func (s *session) readPreset(name string) *api.PolicyFile {
+func (s *frame) readPreset(name string) *api.PolicyFile {
 	// Queries of the host's tools have their own time-outs.
 	text, registries := preset.Text(context.Background(), name, os.Environ(), s.writtenDirs)
 	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
@@ -75,7 +75,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 
 // policyRef resolves an argument to a file if one exists, or else to a cell, or
 // else to a preset.
-func (s *session) policyRef(command, arg string) (engine.PolicyRef, error) {
+func (s *frame) policyRef(command, arg string) (engine.PolicyRef, error) {
 	info, err := os.Stat(arg)
 	if err != nil || info.IsDir() {
 		ref := engine.PolicyRef{Cell: arg}

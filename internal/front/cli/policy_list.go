@@ -12,7 +12,7 @@ type presetEntry struct {
 	Summary string `json:"summary"`
 }
 
-func newPolicyList(s *session) *cobra.Command {
+func newPolicyList(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the presets",

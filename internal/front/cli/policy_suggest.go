@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newPolicySuggest(s *session) *cobra.Command {
+func newPolicySuggest(s *frame) *cobra.Command {
 	run := ""
 	cmd := &cobra.Command{
 		Use:   "suggest [CELL]",
@@ -35,7 +35,7 @@ additions are the hosts that its command lines name.`,
 	return s.ofDirectory(cmd)
 }
 
-func runPolicySuggest(ctx context.Context, s *session, e policyKeeper, name, run string) error {
+func runPolicySuggest(ctx context.Context, s *frame, e policyKeeper, name, run string) error {
 	res, err := e.SuggestPolicy(ctx, name, run)
 	if err != nil {
 		return err

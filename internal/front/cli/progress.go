@@ -32,7 +32,7 @@ type progress struct {
 // showProgress displays the progress of the next verb until done is called. The
 // caller calls done before it writes anything else. With --quiet and --json nothing
 // is shown.
-func (s *session) showProgress() (done func()) {
+func (s *frame) showProgress() (done func()) {
 	report, end := s.progress()
 	s.progressTo = report
 	return func() {
@@ -42,13 +42,13 @@ func (s *session) showProgress() (done func()) {
 }
 
 // reportProgress hands progress to the display, if there is one.
-func (s *session) reportProgress(at api.Progress) {
+func (s *frame) reportProgress(at api.Progress) {
 	if s.progressTo != nil {
 		s.progressTo(at)
 	}
 }
 
-func (s *session) progress() (report func(api.Progress), done func()) {
+func (s *frame) progress() (report func(api.Progress), done func()) {
 	if s.quiet || s.json {
 		return nil, func() {}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newProcesses(s *session) *cobra.Command {
+func newProcesses(s *frame) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps [CELL]",
 		Short: "List the processes of a live cell",
@@ -30,7 +30,7 @@ comes from the host's kernel, not from a program in the cell.`,
 	return s.ofDirectory(cmd)
 }
 
-func runProcesses(ctx context.Context, s *session, e supervisor, name string) error {
+func runProcesses(ctx context.Context, s *frame, e supervisor, name string) error {
 	list, err := e.Processes(ctx, name)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func runProcesses(ctx context.Context, s *session, e supervisor, name string) er
 		for _, x := range list {
 			rows = append(rows, []string{
 				strconv.Itoa(x.PID), strconv.Itoa(x.PPID), strconv.Itoa(x.UID), quote.Line(x.State), micros(x.CPUUS), size(x.RSS),
-				age(s.now(), x.StartedAt), dash(x.ExecID), cut(quote.Argv(x.Args), 80),
+				age(s.now(), x.StartedAt), dash(x.ExecID), shorten(quote.Argv(x.Args), 80),
 			})
 		}
 		p.table(rows)
@@ -99,7 +99,7 @@ func printSessions(p *page, l *api.LiveInfo) {
 		if x.Running {
 			state = "running"
 		}
-		rows = append(rows, []string{x.ExecID, state, strconv.Itoa(x.Clients), stamp(x.StartedAt), cut(quote.Argv(x.Args), 60)})
+		rows = append(rows, []string{x.ExecID, state, strconv.Itoa(x.Clients), stamp(x.StartedAt), shorten(quote.Argv(x.Args), 60)})
 	}
 	p.table(rows)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newPublish(s *session) *cobra.Command {
+func newPublish(s *frame) *cobra.Command {
 	var r api.PublishRequest
 	cmd := &cobra.Command{
 		Use:   "publish CELL --branch BRANCH",
@@ -77,7 +77,7 @@ func checkPublish(cmd *cobra.Command, r api.PublishRequest) error {
 	return oneOf(cmd, "sign", r.Sign, "ssh", "gpg", "off")
 }
 
-func runPublish(ctx context.Context, s *session, e publisher, r api.PublishRequest) error {
+func runPublish(ctx context.Context, s *frame, e publisher, r api.PublishRequest) error {
 	res, err := e.Publish(ctx, r)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ type raceOptions struct {
 	force    bool
 }
 
-func newRace(s *session) *cobra.Command {
+func newRace(s *frame) *cobra.Command {
 	var o raceOptions
 	cmd := &cobra.Command{
 		Use:   "race CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE... | --choose ATTEMPT)",
@@ -176,7 +176,7 @@ func (o *raceOptions) choice(args []string) api.ChooseRequest {
 	return api.ChooseRequest{Cell: args[0], Attempt: o.choose, Reason: o.reason, Force: o.force, Apply: o.apply, Wait: o.Wait}
 }
 
-func runChoose(ctx context.Context, s *session, e racer, req api.ChooseRequest) error {
+func runChoose(ctx context.Context, s *frame, e racer, req api.ChooseRequest) error {
 	res, err := e.Choose(ctx, req)
 	if res == nil {
 		return err
@@ -185,7 +185,7 @@ func runChoose(ctx context.Context, s *session, e racer, req api.ChooseRequest) 
 	return joinErrors(err, s.emit(res, func(p *page) { printRace(p, res) }))
 }
 
-func (o *raceOptions) request(cmd *cobra.Command, s *session, args []string) (api.RaceRequest, error) {
+func (o *raceOptions) request(cmd *cobra.Command, s *frame, args []string) (api.RaceRequest, error) {
 	options, err := o.resolve(cmd, s)
 	if err != nil {
 		return api.RaceRequest{}, err
@@ -211,7 +211,7 @@ func (o *raceOptions) request(cmd *cobra.Command, s *session, args []string) (ap
 
 func inShell(command string) []string { return []string{"sh", "-c", command} }
 
-func runRace(ctx context.Context, s *session, e racer, req api.RaceRequest) error {
+func runRace(ctx context.Context, s *frame, e racer, req api.RaceRequest) error {
 	show := s.raceDisplay()
 	res, err := e.Race(ctx, req, show.event)
 	err = joinErrors(err, show.done())
@@ -221,7 +221,7 @@ func runRace(ctx context.Context, s *session, e racer, req api.RaceRequest) erro
 	if !s.json {
 		err = joinErrors(err, s.emit(nil, func(p *page) { printRace(p, res) }))
 		err = joinErrors(err, s.out.Flush())
-		s.noted(howToChoose(req, res)) // after the table
+		s.note(howToChoose(req, res)) // after the table
 	}
 	if err == nil && res.Winner == nil {
 		hint := "--keep keeps the cells of the attempts, and then forkcell logs shows what each has printed"

@@ -21,7 +21,7 @@ type raceDisplay interface {
 
 // raceDisplay returns JSON lines for --json, else a table on a terminal, else a line
 // for each attempt.
-func (s *session) raceDisplay() raceDisplay {
+func (s *frame) raceDisplay() raceDisplay {
 	fd, isTerminal := terminal(s.streams.Err)
 	switch {
 	case s.json:
@@ -73,15 +73,15 @@ func (j *raceJSON) event(e api.RaceEvent) {
 func (j *raceJSON) done() error { return j.err }
 
 // raceLines notes each attempt that ends, and each judgement.
-type raceLines struct{ s *session }
+type raceLines struct{ s *frame }
 
 func (l raceLines) event(e api.RaceEvent) {
 	a := e.Attempt
 	switch e.Kind {
 	case api.RaceAttempted:
-		l.s.noted(fmt.Sprintf("attempt %d: %s, %s, %s", a.Attempt, raceOutcome(a), raceChanges(a), timeTaken(a)))
+		l.s.note(fmt.Sprintf("attempt %d: %s, %s, %s", a.Attempt, raceOutcome(a), raceChanges(a), timeTaken(a)))
 	case api.RaceJudged:
-		l.s.noted(fmt.Sprintf("attempt %d: judge exit %s, score %s", a.Attempt, judgeExit(a), scoreText(a)))
+		l.s.note(fmt.Sprintf("attempt %d: judge exit %s, score %s", a.Attempt, judgeExit(a), scoreText(a)))
 	case api.RaceForked, api.RaceStarted, api.RaceJudging, api.RaceEnded:
 	}
 }

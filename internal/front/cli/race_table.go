@@ -151,7 +151,7 @@ func (t *raceTable) lines(cols, rows int) []string {
 		lines = append(lines, fmt.Sprintf("and %d more", left))
 	}
 	for i := range lines {
-		lines[i] = cut(strings.TrimRight(lines[i], " "), max(1, cols-1))
+		lines[i] = shorten(strings.TrimRight(lines[i], " "), max(1, cols-1))
 	}
 	return lines
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newReceipt(s *session) *cobra.Command {
+func newReceipt(s *frame) *cobra.Command {
 	return group("receipt", "Show, verify and export the receipts of runs",
 		newReceiptShow(s), newReceiptList(s), newReceiptVerify(s), newReceiptExport(s))
 }
@@ -24,7 +24,7 @@ type receiptShowOptions struct {
 	format string
 }
 
-func newReceiptShow(s *session) *cobra.Command {
+func newReceiptShow(s *frame) *cobra.Command {
 	var o receiptShowOptions
 	cmd := &cobra.Command{
 		Use:   "show [RECEIPT]",
@@ -81,7 +81,7 @@ first line says whether a trusted key signed it.`,
 	return cmd
 }
 
-func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string, o receiptShowOptions) error {
+func runReceiptShow(ctx context.Context, s *frame, e receiptReader, id string, o receiptShowOptions) error {
 	doc, err := e.Receipt(ctx, id, o.cell, o.cell != "")
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string,
 }
 
 // printReceipt prints a receipt in a format.
-func printReceipt(s *session, doc *api.ReceiptDoc, o receiptShowOptions) error {
+func printReceipt(s *frame, doc *api.ReceiptDoc, o receiptShowOptions) error {
 	body := []byte(quote.Text(string(doc.Markdown)))
 	switch o.format {
 	case "json":
@@ -108,7 +108,7 @@ func printReceipt(s *session, doc *api.ReceiptDoc, o receiptShowOptions) error {
 	return err
 }
 
-func newReceiptList(s *session) *cobra.Command {
+func newReceiptList(s *frame) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -124,7 +124,7 @@ func newReceiptList(s *session) *cobra.Command {
 	return cmd
 }
 
-func runReceiptList(ctx context.Context, s *session, e receiptReader, name string) error {
+func runReceiptList(ctx context.Context, s *frame, e receiptReader, name string) error {
 	list, err := e.ReceiptList(ctx, name)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func runReceiptList(ctx context.Context, s *session, e receiptReader, name strin
 	})
 }
 
-func newReceiptExport(s *session) *cobra.Command {
+func newReceiptExport(s *frame) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "export RECEIPT -o FILE",
@@ -169,7 +169,7 @@ func newReceiptExport(s *session) *cobra.Command {
 	return cmd
 }
 
-func runReceiptExport(ctx context.Context, s *session, e receiptReader, id, output string) error {
+func runReceiptExport(ctx context.Context, s *frame, e receiptReader, id, output string) error {
 	n, err := e.ReceiptExport(ctx, id, output)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // showBundle prints the receipt in a bundle, and first whether a trusted key signed it.
-func showBundle(ctx context.Context, s *session, e receiptVerifier, o receiptShowOptions) error {
+func showBundle(ctx context.Context, s *frame, e receiptVerifier, o receiptShowOptions) error {
 	doc, err := engine.ReadBundle(o.bundle)
 	if err != nil {
 		return err

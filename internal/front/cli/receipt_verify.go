@@ -22,7 +22,7 @@ type receiptVerifyOptions struct {
 	verbose bool
 }
 
-func newReceiptVerify(s *session) *cobra.Command {
+func newReceiptVerify(s *frame) *cobra.Command {
 	var o receiptVerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify RECEIPT | --cell CELL | --all | --bundle FILE",
@@ -66,7 +66,7 @@ func (o receiptVerifyOptions) selectors() int {
 	return n
 }
 
-func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o receiptVerifyOptions) error {
+func runReceiptVerify(ctx context.Context, s *frame, e receiptVerifier, o receiptVerifyOptions) error {
 	var (
 		res *api.ReceiptVerifyResult
 		err error
@@ -80,7 +80,7 @@ func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o rece
 		return err
 	}
 	if !s.json {
-		err = shown(err)
+		err = withoutDetails(err)
 	}
 	return joinErrors(err, s.emit(res, func(p *page) { printReceiptVerify(p, res, o) }))
 }

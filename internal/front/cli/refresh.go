@@ -14,7 +14,7 @@ type refreshOptions struct {
 	onConflict string
 }
 
-func newRefresh(s *session) *cobra.Command {
+func newRefresh(s *frame) *cobra.Command {
 	var o refreshOptions
 	cmd := &cobra.Command{
 		Use:   "refresh [CELL]",
@@ -38,7 +38,7 @@ conflict. All conflicts are named, nothing changes, and the exit code is 4.`,
 	return s.ofDirectory(cmd)
 }
 
-func runRefresh(ctx context.Context, s *session, e maker, name string, o refreshOptions) error {
+func runRefresh(ctx context.Context, s *frame, e maker, name string, o refreshOptions) error {
 	done := s.showProgress()
 	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: o.onConflict})
 	done()

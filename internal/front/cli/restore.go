@@ -21,7 +21,7 @@ func (o *decideOptions) addFlags(cmd *cobra.Command, runUsage string) {
 	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` to record with the decision")
 }
 
-func newRestore(s *session, fam *family) *cobra.Command {
+func newRestore(s *frame, fam *family) *cobra.Command {
 	var o decideOptions
 	var force bool
 	var checkpoint string
@@ -62,7 +62,7 @@ first.`,
 	return s.ofDirectory(cmd)
 }
 
-func newReject(s *session) *cobra.Command {
+func newReject(s *frame) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
 		Use:               "reject [CELL]",
@@ -78,7 +78,7 @@ func newReject(s *session) *cobra.Command {
 	return s.ofDirectory(cmd)
 }
 
-func runRestore(ctx context.Context, s *session, e mover, req api.RestoreRequest) error {
+func runRestore(ctx context.Context, s *frame, e mover, req api.RestoreRequest) error {
 	res, err := e.Restore(ctx, req)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func runRestore(ctx context.Context, s *session, e mover, req api.RestoreRequest
 	return s.emit(res, func(p *page) { printMove(p, res) })
 }
 
-func runReject(ctx context.Context, s *session, e mover, name string, o decideOptions) error {
+func runReject(ctx context.Context, s *frame, e mover, name string, o decideOptions) error {
 	res, err := e.Reject(ctx, name, o.run, o.reason)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ type runVariant struct {
 	family *family
 }
 
-func newRun(s *session, v runVariant) *cobra.Command {
+func newRun(s *frame, v runVariant) *cobra.Command {
 	var o runOptions
 	if v.use == "" {
 		v.use = "run"
@@ -149,14 +149,14 @@ func runHint(cmd *cobra.Command, line []string) string {
 	return "write: " + quote.Argv(fixed) + " -- " + rest
 }
 
-func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) error {
+func runCommand(cmd *cobra.Command, s *frame, fam *family, name string, argv []string, o *runOptions) error {
 	_, err := runIn(cmd, s, fam, name, argv, o)
 	return err
 }
 
 // runIn runs a command in a cell and prints how it ended. The result is nil if
 // nothing was run.
-func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) (*api.RunResult, error) {
+func runIn(cmd *cobra.Command, s *frame, fam *family, name string, argv []string, o *runOptions) (*api.RunResult, error) {
 	o.Workdir = api.Text(s.startIn(string(o.Workdir)))
 	if err := o.terminal.resolve(cmd, s); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 }
 
 // request turns the flags into a request to the engine.
-func (o *runOptions) request(cmd *cobra.Command, s *session, name string, argv []string) (api.RunRequest, error) {
+func (o *runOptions) request(cmd *cobra.Command, s *frame, name string, argv []string) (api.RunRequest, error) {
 	options, err := o.resolve(cmd, s)
 	req := api.RunRequest{
 		Cell: name, Args: argv, RunOptions: options,

@@ -27,7 +27,7 @@ import (
 // governedRun is one run seen from the terminal: its streams, its signals, and the
 // messages at its end.
 type governedRun struct {
-	session *session
+	session *frame
 	opts    *runOptions
 	family  *family
 	request api.RunRequest
@@ -81,7 +81,7 @@ func (r *governedRun) terminal(stdio *engine.Stdio) (restore func(), err error) 
 
 // terminal connects the caller's terminal, if there is one, to that of the cell:
 // its size and changes of it and, if it is interactive, every key unprocessed.
-func (s *session) terminal(interactive bool, stdio *engine.Stdio, signals *forwarder) (size api.WindowSize, restore func(), err error) {
+func (s *frame) terminal(interactive bool, stdio *engine.Stdio, signals *forwarder) (size api.WindowSize, restore func(), err error) {
 	size, restore = api.WindowSize{Rows: 24, Cols: 80}, func() {}
 	fd, ok := terminal(s.streams.In)
 	if !ok {
@@ -167,18 +167,18 @@ func (r *governedRun) conclude(err error) error {
 	}
 	if r.result != nil && r.result.ReceiptID != "" {
 		if err == nil {
-			s.noted(summary(r.result))
-			s.noted(deniedLine(r.result))
-			s.noted(unansweredLine(r.result.Unanswered))
+			s.note(summary(r.result))
+			s.note(deniedLine(r.result))
+			s.note(unansweredLine(r.result.Unanswered))
 			for _, n := range r.result.Notes {
-				s.noted(quote.Line(n))
+				s.note(quote.Line(n))
 			}
 		}
 		err = withReceipt(err, r.result.ReceiptID)
 	}
 	if s.code == exitNoCommand && r.result != nil && r.result.Error != "" {
 		if line := whereOnHost(first(r.request.Args)); line != "" {
-			s.noted(line)
+			s.note(line)
 		}
 	}
 	doc := r.document(err)

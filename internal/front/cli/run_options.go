@@ -56,7 +56,7 @@ func (o *optionFlags) addFlags(f *pflag.FlagSet, text optionTexts) {
 }
 
 // resolve checks the flags, reads the files that they name, and returns the options.
-func (o *optionFlags) resolve(cmd *cobra.Command, s *session) (api.RunOptions, error) {
+func (o *optionFlags) resolve(cmd *cobra.Command, s *frame) (api.RunOptions, error) {
 	out := o.RunOptions
 	out.Grants.ConfigFile = api.Text(configFile("config.yaml"))
 	out.Network.CredentialsFile = credentialsFile()

@@ -253,12 +253,12 @@ func TestLeavingSignals(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
 		left := false
-		f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { left = true }}).leaving(unix.SIGINT, unix.SIGQUIT)
+		f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { left = true }}).leaveOnEnd(unix.SIGINT, unix.SIGQUIT)
 		if !f.pass(sig) || !left || len(f.to) != 0 || f.signal() != int(sig) {
 			t.Errorf("%v: left %t, passed on %d, signal %d", sig, left, len(f.to), f.signal())
 		}
 	}
-	f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { t.Error("left") }}).leaving()
+	f := (&forwarder{to: make(chan os.Signal, 1), kill: func() { t.Error("left") }}).leaveOnEnd()
 	if !f.pass(unix.SIGINT) || <-f.to != unix.SIGINT {
 		t.Error("Ctrl-C is not passed on to a command that was started here")
 	}

@@ -32,7 +32,7 @@ type Programs struct {
 // wholeProgram is the name of the whole program beside a lean one.
 const wholeProgram = "forkcell-server"
 
-func newServe(s *session) *cobra.Command {
+func newServe(s *frame) *cobra.Command {
 	var o api.ServeOptions
 	var unit bool
 	cmd := &cobra.Command{
@@ -92,7 +92,7 @@ certificates again.`,
 }
 
 // listening reports the addresses of the daemon.
-func (s *session) listening(addresses []string) error {
+func (s *frame) listening(addresses []string) error {
 	err := s.emit(struct {
 		Listening []string `json:"listening"`
 		PID       int      `json:"pid"`
@@ -109,7 +109,7 @@ func (s *session) listening(addresses []string) error {
 
 // lacks reports whether only the whole program can read or write this file, which
 // may be a directory: archives can be compressed, whatever their name.
-func (s *session) lacks(file string) bool {
+func (s *frame) lacks(file string) bool {
 	if s.programs.Archives {
 		return false
 	}
@@ -119,7 +119,7 @@ func (s *session) lacks(file string) bool {
 
 // handOver replaces this process by the whole program beside it. It returns only if
 // that fails.
-func (s *session) handOver() error {
+func (s *frame) handOver() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

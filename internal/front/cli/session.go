@@ -15,7 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newAgentSession(s *session) *cobra.Command {
+func newAgentSession(s *frame) *cobra.Command {
 	return group("session", "List, join, judge and end sessions of coding agents",
 		newSessionList(s), newSessionShow(s), newSessionAttach(s), newSessionSend(s), newSessionStop(s),
 		newSessionLogs(s), newSessionTimeline(s), newSessionDiff(s), newSessionAccept(s), newSessionPublish(s),
@@ -41,7 +41,7 @@ func sessionSummary(i *api.AgentSession) string {
 	return quote.Line(strings.Join(parts, ", "))
 }
 
-func newSessionList(s *session) *cobra.Command {
+func newSessionList(s *frame) *cobra.Command {
 	var agentName, workspace string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -72,7 +72,7 @@ func newSessionList(s *session) *cobra.Command {
 	return cmd
 }
 
-func newSessionShow(s *session) *cobra.Command {
+func newSessionShow(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show SESSION",
 		Short:             "Show everything about one session",
@@ -113,13 +113,13 @@ func printSession(p *page, i *api.AgentSession) {
 	)
 }
 
-func (s *session) completeSession(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+func (s *frame) completeSession(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 	return s.completeCell(cmd, args, text)
 }
 
 // unlessNone returns the error of going to a session whose agent does not run, or that
 // the cell has no session.
-func (s *session) unlessNone(ctx context.Context, name string, err error) error {
+func (s *frame) unlessNone(ctx context.Context, name string, err error) error {
 	if api.CodeOf(err) != api.CodeNotStarted {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *session) unlessNone(ctx context.Context, name string, err error) error 
 	return cmp.Or(none, err)
 }
 
-func newSessionAttach(s *session) *cobra.Command {
+func newSessionAttach(s *frame) *cobra.Command {
 	var o attachOptions
 	cmd := &cobra.Command{
 		Use:   "attach SESSION",
@@ -152,7 +152,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 				return err
 			}
 			v := visit{
-				session: s, signals: listen().leaving(unix.SIGINT, unix.SIGQUIT), interactive: o.interactive, lasting: true, raw: o.raw,
+				session: s, signals: listen().leaveOnEnd(unix.SIGINT, unix.SIGQUIT), interactive: o.interactive, lasting: true, raw: o.raw,
 				request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: o.keyboard()},
 				left:    func() string { return leftSession(args[0]) },
 			}
@@ -162,7 +162,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 					return err
 				}
 				if agent.Clients > 0 && v.request.Keyboard == api.KeyboardShare {
-					s.noted("others are attached: if one of them types, you watch; --take takes the keyboard over")
+					s.note("others are attached: if one of them types, you watch; --take takes the keyboard over")
 				}
 				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io engine.Stdio) (*api.ExecResult, error) {
 					return e.Attach(ctx, q, agent.ExecID, io)
@@ -184,9 +184,9 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 
 // sessionEnded tells somebody who was attached to a session how it ended. by is the
 // request that ended it, one of api.EndedBy or "".
-func (s *session) sessionEnded(ctx context.Context, name, by string) error {
+func (s *frame) sessionEnded(ctx context.Context, name, by string) error {
 	if by == api.EndedByRewind { // what is said of its state now is no longer true then
-		s.noted("session " + quote.Line(name) + " was rewound; `forkcell session attach " + quote.Arg(name) + "` joins its agent when it runs again")
+		s.note("session " + quote.Line(name) + " was rewound; `forkcell session attach " + quote.Arg(name) + "` joins its agent when it runs again")
 		return nil
 	}
 	return s.engine(ctx, Read, func(ctx context.Context, e Engine) error {
@@ -198,9 +198,9 @@ func (s *session) sessionEnded(ctx context.Context, name, by string) error {
 			return s.emit(info, nil)
 		}
 		if by == api.EndedByStop {
-			s.noted("session " + quote.Line(name) + " was stopped")
+			s.note("session " + quote.Line(name) + " was stopped")
 		}
-		s.noted(sessionSummary(info))
+		s.note(sessionSummary(info))
 		return nil
 	})
 }
@@ -214,7 +214,7 @@ func leftSession(name string) string {
 type attachOptions struct{ noStdin, take, interactive, raw bool }
 
 // resolve decides whether stdin is typed. That of a script is not, unless asked for.
-func (o *attachOptions) resolve(cmd *cobra.Command, s *session) error {
+func (o *attachOptions) resolve(cmd *cobra.Command, s *frame) error {
 	for _, other := range []string{"take", "interactive"} {
 		if err := exclusive(cmd, "no-stdin", other); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (o *attachOptions) keyboard() api.Keyboard {
 	return ""
 }
 
-func newSessionSend(s *session) *cobra.Command {
+func newSessionSend(s *frame) *cobra.Command {
 	var noNewline bool
 	cmd := &cobra.Command{
 		Use:   "send SESSION MESSAGE",
@@ -272,7 +272,7 @@ type messenger interface {
 	SendMessage(ctx context.Context, name, text string, enter bool) (api.SentMessage, error)
 }
 
-func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
+func runSend(ctx context.Context, s *frame, e Engine, name, text string, enter bool) error {
 	agent, err := agentsession.Command(ctx, e, name)
 	if err != nil {
 		return err
@@ -287,14 +287,14 @@ func runSend(ctx context.Context, s *session, e Engine, name, text string, enter
 		return err
 	}
 	if !sent.Confirmed {
-		s.noted("the program has shown no reaction; `forkcell session attach " + quote.Arg(name) + "` shows its screen")
+		s.note("the program has shown no reaction; `forkcell session attach " + quote.Arg(name) + "` shows its screen")
 	}
 	return s.emit(sent, func(p *page) {
 		p.printf("%s typed into session %s\n", count(int64(sent.SentBytes), "byte", "bytes"), quote.Line(name))
 	})
 }
 
-func newSessionStop(s *session) *cobra.Command {
+func newSessionStop(s *frame) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "stop SESSION",
@@ -306,7 +306,7 @@ interrupted because its supervisor was killed, its run is finished.`,
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			i, err := agentsession.Begun(ctx, e, args[0], s.now())
+			i, err := agentsession.ShowStarted(ctx, e, args[0], s.now())
 			if err != nil {
 				return err
 			}
@@ -318,7 +318,7 @@ interrupted because its supervisor was killed, its run is finished.`,
 			if err = agentsession.StopError(i, err); err != nil {
 				return err
 			}
-			if i, err = agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
+			if i, err = agentsession.ShowStarted(ctx, e, args[0], s.now()); err != nil {
 				return err
 			}
 			return s.emit(i, func(p *page) { p.printf("%s\n", sessionSummary(i)) })

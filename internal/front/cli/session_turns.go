@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newSessionTurns(s *session) *cobra.Command {
+func newSessionTurns(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "turns SESSION",
 		Short: "List the turns of a session, the oldest first",
@@ -27,7 +27,7 @@ can be gone to until gc frees them.`,
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			if _, err := agentsession.Begun(ctx, e, args[0], s.now()); err != nil {
+			if _, err := agentsession.ShowStarted(ctx, e, args[0], s.now()); err != nil {
 				return err
 			}
 			list, err := e.Turns(ctx, args[0])
@@ -70,7 +70,7 @@ type rewindOptions struct {
 	noStart bool
 }
 
-func newSessionRewind(s *session) *cobra.Command {
+func newSessionRewind(s *frame) *cobra.Command {
 	o := rewindOptions{agentOptions: agentOptions{acks: map[string]*string{}}}
 	cmd := &cobra.Command{
 		Use:   "rewind SESSION [flags] [-- AGENT_ARG...]",
@@ -101,7 +101,7 @@ otherwise; other flags of agent must be given again.`,
 	return cmd
 }
 
-func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *rewindOptions) error {
+func runRewind(cmd *cobra.Command, s *frame, name string, args []string, o *rewindOptions) error {
 	if cmd.Flags().Changed("to") && o.to < 0 {
 		return usageError("`forkcell session turns "+quote.Arg(name)+"` lists them", "bad value %d for --to: turns are counted from 0", o.to)
 	}
@@ -111,7 +111,7 @@ func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *re
 	}
 	var info *api.AgentSession
 	err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) (err error) {
-		if info, err = agentsession.Begun(ctx, e, name, s.now()); err != nil || o.to >= 0 {
+		if info, err = agentsession.ShowStarted(ctx, e, name, s.now()); err != nil || o.to >= 0 {
 			return err
 		}
 		list, err := e.Turns(ctx, name)
@@ -141,7 +141,7 @@ func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *re
 	if o.noStart {
 		return s.emit(res, func(p *page) { printRewind(p, res) })
 	}
-	s.noted(fmt.Sprintf("session %s is back at turn %d, %s", quote.Line(name), res.Turn, res.CheckpointID))
+	s.note(fmt.Sprintf("session %s is back at turn %d, %s", quote.Line(name), res.Turn, res.CheckpointID))
 	return r.startAgain(name)
 }
 
@@ -174,7 +174,7 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 		return err
 	}
 	if len(args) == 0 && len(entry.Adapter.Program.Names) == 0 { // the agent has no program of its own
-		if args, err = agentsession.Again(info.Command); err != nil {
+		if args, err = agentsession.RestartCommand(info.Command); err != nil {
 			return err
 		}
 	}
@@ -187,8 +187,8 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 // startAgain starts the agent in the cell of its session.
 func (r *agentRun) startAgain(name string) error {
 	s := r.session
-	s.printed(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
-	var started *agentsession.Started
+	s.printText(func(p *page) { printSessionPlan(p, &r.plan.SessionPlan) })
+	var started *agentsession.Running
 	err := s.engine(r.cmd.Context(), Write, func(ctx context.Context, e Engine) (err error) {
 		started, err = agentsession.Resume(ctx, e, name, r.order())
 		return err

@@ -17,7 +17,7 @@ import (
 // asSession makes a command about a cell one about a session: a cell without a session
 // is refused, and the cell of the working directory is not implied. check may refuse the
 // session.
-func asSession(s *session, cmd *cobra.Command, use, short, example string, check func(*api.AgentSession) error) *cobra.Command {
+func asSession(s *frame, cmd *cobra.Command, use, short, example string, check func(*api.AgentSession) error) *cobra.Command {
 	run := cmd.RunE
 	cmd.Use, cmd.Short = use, short
 	cmd.Example, cmd.Annotations = "  forkcell session "+example, nil
@@ -27,7 +27,7 @@ func asSession(s *session, cmd *cobra.Command, use, short, example string, check
 			return usageError("usage: "+usageLine(cmd), "%s: missing argument SESSION", verb(cmd))
 		}
 		err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-			i, err := agentsession.Begun(ctx, e, args[0], s.now())
+			i, err := agentsession.ShowStarted(ctx, e, args[0], s.now())
 			if err != nil || check == nil {
 				return err
 			}
@@ -41,11 +41,11 @@ func asSession(s *session, cmd *cobra.Command, use, short, example string, check
 	return cmd
 }
 
-func newSessionLogs(s *session) *cobra.Command {
+func newSessionLogs(s *frame) *cobra.Command {
 	return asSession(s, newLogs(s), "logs SESSION", "Print what the agent's terminal showed, with secrets redacted", "logs -f repo-claude", nil)
 }
 
-func newSessionDiff(s *session) *cobra.Command {
+func newSessionDiff(s *frame) *cobra.Command {
 	cmd := newDiff(s)
 	return asSession(s, cmd, "diff SESSION [FROM] [TO] [-- PATH...]", "Show what a session changed", "diff repo-claude --stat", func(i *api.AgentSession) error {
 		return sinceBegin(cmd, i)
@@ -70,15 +70,15 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 	return cmd.Flags().Set("checkpoint", began)
 }
 
-func newSessionPublish(s *session) *cobra.Command {
+func newSessionPublish(s *frame) *cobra.Command {
 	return asSession(s, newPublish(s), "publish SESSION --branch BRANCH", "Put the accepted work of a session on a new branch", "publish repo-claude --branch work/fix-login", agentsession.RefusePending)
 }
 
-func newSessionAccept(s *session) *cobra.Command {
+func newSessionAccept(s *frame) *cobra.Command {
 	return asSession(s, newAccept(s, nil), "accept SESSION", "Accept what a session changed; --apply writes it to the directory", "accept repo-claude --apply", agentsession.RefuseRunning)
 }
 
-func newSessionTimeline(s *session) *cobra.Command {
+func newSessionTimeline(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:               "timeline SESSION",
 		Short:             "List what happened in a session, in order",
@@ -108,7 +108,7 @@ func newSessionTimeline(s *session) *cobra.Command {
 	}
 }
 
-func newSessionExport(s *session) *cobra.Command {
+func newSessionExport(s *frame) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
@@ -140,8 +140,8 @@ type sessionExport struct {
 	Receipts []*api.ReceiptDoc   `json:"receipts"`
 }
 
-func exportSession(ctx context.Context, s *session, e Engine, name, format string) error {
-	info, err := agentsession.Begun(ctx, e, name, s.now())
+func exportSession(ctx context.Context, s *frame, e Engine, name, format string) error {
+	info, err := agentsession.ShowStarted(ctx, e, name, s.now())
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func exportSession(ctx context.Context, s *session, e Engine, name, format strin
 	return document.Write(s.out, out)
 }
 
-func newSessionVerify(s *session) *cobra.Command {
+func newSessionVerify(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:               "verify SESSION",
 		Short:             "Check the signatures, the chain and the states of all receipts of a session",
@@ -186,7 +186,7 @@ func newSessionVerify(s *session) *cobra.Command {
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			info, err := agentsession.Begun(ctx, e, args[0], s.now())
+			info, err := agentsession.ShowStarted(ctx, e, args[0], s.now())
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func newSessionVerify(s *session) *cobra.Command {
 	}
 }
 
-func newSessionDelete(s *session) *cobra.Command {
+func newSessionDelete(s *frame) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "delete SESSION...",
@@ -213,7 +213,7 @@ days rm --undo brings a session back as it was, without its processes. Without
 refused. If one of the sessions is refused, none is removed.`,
 		Example: `  forkcell session delete repo-claude
   forkcell session delete repo-claude repo-claude-2`,
-		Args:              some("SESSION"),
+		Args:              oneOrMore("SESSION"),
 		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			return deleteSessions(ctx, s, e, args, force)
@@ -224,7 +224,7 @@ refused. If one of the sessions is refused, none is removed.`,
 }
 
 // deleteSessions removes sessions, all or none.
-func deleteSessions(ctx context.Context, s *session, e Engine, names []string, force bool) error {
+func deleteSessions(ctx context.Context, s *frame, e Engine, names []string, force bool) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	for _, name := range names {
 		info, err := agentsession.Show(ctx, e, name, s.now())

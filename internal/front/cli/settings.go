@@ -55,8 +55,8 @@ func (o *settingFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.onTimeout, "on-timeout", "", "how a cell ends: `stop|pause|remove` (default: stop)")
 }
 
-// given reports whether one of the flags was given.
-func (o *settingFlags) given(cmd *cobra.Command) bool {
+// anyGiven reports whether one of the flags was given.
+func (o *settingFlags) anyGiven(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"label", "ttl", "idle-timeout", "on-timeout"}, cmd.Flags().Changed)
 }
 
@@ -110,7 +110,7 @@ func parseLabels(cmd *cobra.Command, list []string) (map[string]string, error) {
 	return labels, nil
 }
 
-func newSet(s *session) *cobra.Command {
+func newSet(s *frame) *cobra.Command {
 	var o settingFlags
 	var unlabel []string
 	var noLabels bool
@@ -144,7 +144,7 @@ live cell, or remove the cell. Receipts stay.`,
 				}
 				req.Labels[key] = nil
 			}
-			if !o.given(cmd) && len(unlabel) == 0 && !noLabels {
+			if !o.anyGiven(cmd) && len(unlabel) == 0 && !noLabels {
 				return usageError("usage: "+usageLine(cmd), "%s: nothing to change", verb(cmd))
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runSet(ctx, s, e, req) })
@@ -158,7 +158,7 @@ live cell, or remove the cell. Receipts stay.`,
 	return cmd
 }
 
-func runSet(ctx context.Context, s *session, e keeper, req api.UpdateRequest) error {
+func runSet(ctx context.Context, s *frame, e keeper, req api.UpdateRequest) error {
 	res, err := e.Update(ctx, req)
 	if err != nil {
 		return err

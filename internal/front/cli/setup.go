@@ -14,7 +14,7 @@ type setupOptions struct {
 	dryRun bool
 }
 
-func newSetup(s *session) *cobra.Command {
+func newSetup(s *frame) *cobra.Command {
 	var o setupOptions
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -52,7 +52,7 @@ type setupStep struct {
 	argv [][]string
 }
 
-func runSetup(ctx context.Context, s *session, h host, o setupOptions) error {
+func runSetup(ctx context.Context, s *frame, h host, o setupOptions) error {
 	steps, err := h.steps(o.user)
 	if err != nil {
 		return err

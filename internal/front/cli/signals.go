@@ -87,9 +87,9 @@ func listen() *forwarder {
 	return f
 }
 
-// leaving makes the end of the caller, by a hangup, SIGTERM or one of the keys, end only
+// leaveOnEnd makes the end of the caller, by a hangup, SIGTERM or one of the keys, end only
 // the visit, not the command.
-func (f *forwarder) leaving(keys ...os.Signal) *forwarder {
+func (f *forwarder) leaveOnEnd(keys ...os.Signal) *forwarder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leave = append(keys, unix.SIGHUP, unix.SIGTERM)

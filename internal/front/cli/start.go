@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newStart(s *session) *cobra.Command {
+func newStart(s *frame) *cobra.Command {
 	var o optionFlags
 	var w warmFlags
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ is warm, and branch takes the moment that it is told to.`,
 	return s.ofDirectory(cmd)
 }
 
-func runStart(ctx context.Context, s *session, e supervisor, req api.StartRequest) error {
+func runStart(ctx context.Context, s *frame, e supervisor, req api.StartRequest) error {
 	res, err := e.Start(ctx, req)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func runStart(ctx context.Context, s *session, e supervisor, req api.StartReques
 	})
 }
 
-func newStop(s *session) *cobra.Command {
+func newStop(s *frame) *cobra.Command {
 	grace := duration(-1)
 	cmd := &cobra.Command{
 		Use:   "stop [CELL...]",
@@ -90,7 +90,7 @@ sealed, and the run gets its receipt. The run is pending until it is accepted, r
 or restored.`,
 		Example: `  forkcell stop demo
   forkcell stop try-1 try-2 try-3`,
-		Args:              some("[CELL]"),
+		Args:              oneOrMore("[CELL]"),
 		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			var failed error
@@ -113,7 +113,7 @@ or restored.`,
 	return s.ofDirectory(cmd)
 }
 
-func runStop(ctx context.Context, s *session, e supervisor, req api.StopRequest) error {
+func runStop(ctx context.Context, s *frame, e supervisor, req api.StopRequest) error {
 	res, err := e.Stop(ctx, req)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (o *terminalFlags) addFlags(cmd *cobra.Command) {
 
 // resolve decides what the command gets. By default it gets a terminal and stdin if
 // the caller is at a terminal, as with ssh.
-func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
+func (o *terminalFlags) resolve(cmd *cobra.Command, s *frame) error {
 	if err := exclusive(cmd, "tty", "no-tty"); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
 
 // atTerminal reports whether all three streams are a terminal, and this process is
 // in its foreground.
-func (s *session) atTerminal() bool {
+func (s *frame) atTerminal() bool {
 	in, ok := terminal(s.streams.In)
 	for _, stream := range []any{s.streams.Out, s.streams.Err} {
 		_, other := terminal(stream)
@@ -64,7 +64,7 @@ func (s *session) atTerminal() bool {
 // onScreen keeps what a command prints to the screen where it goes to a terminal: it does
 // not reach the clipboard, the title or the shell that follows. asks means that the
 // command has the keyboard of the terminal. done ends what the command left on.
-func (s *session) onScreen(stdio *engine.Stdio, asks, raw bool) (done func()) {
+func (s *frame) onScreen(stdio *engine.Stdio, asks, raw bool) (done func()) {
 	var screens []*quote.Screen
 	if !raw {
 		for _, w := range []*io.Writer{&stdio.Out, &stdio.Err} {
@@ -81,19 +81,19 @@ func (s *session) onScreen(stdio *engine.Stdio, asks, raw bool) (done func()) {
 	})
 }
 
-// stored returns a writer to w for stored output. If the stream is a terminal, it writes
+// outputWriter returns a writer to w for stored output. If the stream is a terminal, it writes
 // lines and colours only. Close ends the last colour, and leaves w open.
-func (s *session) stored(stream any, w io.Writer, raw bool) io.WriteCloser {
+func (s *frame) outputWriter(stream any, w io.Writer, raw bool) io.WriteCloser {
 	if _, ok := terminal(stream); !ok || raw {
-		return unclosed{w}
+		return nopCloser{w}
 	}
 	return quote.NewColours(w)
 }
 
-// unclosed is a writer whose Close does nothing.
-type unclosed struct{ io.Writer }
+// nopCloser is a writer whose Close does nothing.
+type nopCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
 // keyboard is a terminal in raw mode as a command's input. The input ends only if
 // the terminal has gone. Unlike a plain file it can be released, so that no reader

@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newToken(s *session) *cobra.Command {
+func newToken(s *frame) *cobra.Command {
 	return group("token", "Manage who may use the API of a daemon",
 		newTokenCreate(s), newTokenList(s), newTokenRevoke(s))
 }
@@ -27,7 +27,7 @@ type tokenFlags struct {
 	printEntry bool
 }
 
-func newTokenCreate(s *session) *cobra.Command {
+func newTokenCreate(s *frame) *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --scope SCOPE...",
@@ -65,7 +65,7 @@ with the pattern ** also --allow-setuid.`,
 	return cmd
 }
 
-func runTokenCreate(ctx context.Context, s *session, f tokenFlags) error {
+func runTokenCreate(ctx context.Context, s *frame, f tokenFlags) error {
 	r, err := f.read(s)
 	if err != nil {
 		return err
@@ -88,19 +88,19 @@ func runTokenCreate(ctx context.Context, s *session, f tokenFlags) error {
 
 // printToken prints the secret, or the entry with the secret on stderr, where it is
 // shown even with --quiet: nothing else has it.
-func printToken(s *session, made *api.TokenCreated) error {
+func printToken(s *frame, made *api.TokenCreated) error {
 	if made.Entry != "" {
 		if _, err := fmt.Fprintf(s.streams.Err, "forkcell: the secret of token %s, shown only here: %s\n", quote.Line(made.Name), quote.Line(made.Token)); err != nil {
 			return err
 		}
 		return s.emit(made, func(p *page) { p.lines(made.Entry) })
 	}
-	s.noted("made token " + quote.Line(made.Name) + " (" + made.ID + "); its secret is shown only here")
+	s.note("made token " + quote.Line(made.Name) + " (" + made.ID + "); its secret is shown only here")
 	return s.emit(made, func(p *page) { p.printf("%s\n", made.Token) })
 }
 
 // read reads the files that the flags name.
-func (f tokenFlags) read(s *session) (api.TokenRequest, error) {
+func (f tokenFlags) read(s *frame) (api.TokenRequest, error) {
 	const command = "token create"
 	r := f.request
 	if r.Name == "" || len(r.Scopes) == 0 {
@@ -128,7 +128,7 @@ func (f tokenFlags) read(s *session) (api.TokenRequest, error) {
 	return r, nil
 }
 
-func newTokenList(s *session) *cobra.Command {
+func newTokenList(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens, also those that have ended",
@@ -140,7 +140,7 @@ func newTokenList(s *session) *cobra.Command {
 	}
 }
 
-func runTokenList(ctx context.Context, s *session, e tokenKeeper) error {
+func runTokenList(ctx context.Context, s *frame, e tokenKeeper) error {
 	list, err := e.TokenList(ctx)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func expiry(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-func newTokenRevoke(s *session) *cobra.Command {
+func newTokenRevoke(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME|ID",
 		Short: "End a token",
@@ -186,7 +186,7 @@ nothing. A token of a file that was given to serve --tokens cannot be revoked.`,
 	}
 }
 
-func runTokenRevoke(ctx context.Context, s *session, e tokenKeeper, ref string) error {
+func runTokenRevoke(ctx context.Context, s *frame, e tokenKeeper, ref string) error {
 	info, err := e.TokenRevoke(ctx, ref)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newTry(s *session) *cobra.Command {
+func newTry(s *frame) *cobra.Command {
 	var o runOptions
 	var settings settingFlags
 	var from string
@@ -68,7 +68,7 @@ func tryArgs(cmd *cobra.Command, args []string) error {
 
 // trial is one try: a cell, its run, and the question to the user.
 type trial struct {
-	session *session
+	session *frame
 	cmd     *cobra.Command
 	opts    *runOptions
 	// settings are those of the cell.
@@ -124,17 +124,17 @@ func (t *trial) prepare(ctx context.Context, e Engine) error {
 	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: "fail"})
 	done()
 	if err == nil && len(res.Changed) > 0 {
-		s.noted(count(int64(len(res.Changed)), "change", "changes") + " of the directory brought into cell " + quote.Line(name))
+		s.note(count(int64(len(res.Changed)), "change", "changes") + " of the directory brought into cell " + quote.Line(name))
 	}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeConflict {
-		return hinted(err, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them; `forkcell diff "+name+"` shows what nobody has decided about, and `forkcell reject "+name+"` takes it back")
+		return withHint(err, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them; `forkcell diff "+name+"` shows what nobody has decided about, and `forkcell reject "+name+"` takes it back")
 	}
 	return err
 }
 
 // set changes the settings of a cell that exists.
 func (t *trial) set(ctx context.Context, e keeper) error {
-	if !t.settings.given(t.cmd) {
+	if !t.settings.anyGiven(t.cmd) {
 		return nil
 	}
 	req, err := t.settings.request(t.cmd, t.cell)
@@ -195,7 +195,7 @@ func (t *trial) question() error {
 		answer, err := t.ask(strings.Join(offer, ", ") + "? ")
 		if errors.Is(err, errInterrupted) {
 			t.session.code = exitDone // the signal decides how this ends, not the run
-			return interrupted(err, "the work is kept; "+t.later())
+			return withInterruptHint(err, "the work is kept; "+t.later())
 		}
 		if err != nil || answer == "" {
 			answer = "keep"
@@ -229,7 +229,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		})
 		return err == nil, err
 	case "keep":
-		t.session.noted("kept; " + t.later())
+		t.session.note("kept; " + t.later())
 		return true, nil
 	case "diff":
 		return false, t.show(diffOptions{})
@@ -279,7 +279,7 @@ func (t *trial) show(o diffOptions) error {
 		}
 		t.shown, t.earlier = res.Runs, res.Earlier
 		if res.Unapplied > 0 {
-			t.session.noted(count(int64(res.Unapplied), "other change of the accepted state is", "other changes of the accepted state are") + " not in the directory; apply writes them, too: `forkcell diff " + quote.Line(t.cell) + " --since-apply` shows all")
+			t.session.note(count(int64(res.Unapplied), "other change of the accepted state is", "other changes of the accepted state are") + " not in the directory; apply writes them, too: `forkcell diff " + quote.Line(t.cell) + " --since-apply` shows all")
 		}
 		if err := t.showEarlier(ctx, e, o, res); err != nil {
 			return err
@@ -309,7 +309,7 @@ func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *
 		if len(w.Command) > 0 {
 			what += " (" + w.Ran().Text(quote.Argv, quote.Line) + ")"
 		}
-		t.session.noted("earlier and undecided: " + what)
+		t.session.note("earlier and undecided: " + what)
 		req := api.DiffRequest{Cell: t.cell, From: w.CheckpointBefore, To: w.CheckpointAfter}
 		if err := runDiff(ctx, t.session, e, req, o); err != nil {
 			return err
@@ -339,12 +339,12 @@ func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *
 		both = append(both[:most], count(int64(n-most), "other", "others"))
 	}
 	if len(both) > 0 {
-		t.session.noted("changed by both, and taken whole with this run: " + strings.Join(both, ", "))
+		t.session.note("changed by both, and taken whole with this run: " + strings.Join(both, ", "))
 	}
 	if err == nil {
 		err = t.noteElsewhere(ctx, e, this)
 	}
-	t.session.noted("this run, " + t.first.RunID + ":")
+	t.session.note("this run, " + t.first.RunID + ":")
 	return err
 }
 
@@ -353,7 +353,7 @@ func (t *trial) showEarlier(ctx context.Context, e differ, o diffOptions, this *
 func (t *trial) noteElsewhere(ctx context.Context, e differ, this *engine.DiffResult) error {
 	all, err := e.Diff(ctx, api.DiffRequest{Cell: t.cell, From: t.earlier[0].CheckpointBefore, To: this.To, Stream: true})
 	if err == nil && len(all.Elsewhere) > 0 {
-		t.session.noted("left out by [1], as it is outside the workspace: " + quote.Line(api.ElsewhereText(all.Elsewhere)))
+		t.session.note("left out by [1], as it is outside the workspace: " + quote.Line(api.ElsewhereText(all.Elsewhere)))
 	}
 	return err
 }
@@ -373,7 +373,7 @@ func (t *trial) shell() error {
 
 // ask puts a question to the terminal and returns the line that answers it. The end of ctx
 // is an error.
-func (s *session) ask(ctx context.Context, question string) (string, error) {
+func (s *frame) ask(ctx context.Context, question string) (string, error) {
 	if _, err := io.WriteString(s.streams.Err, quote.Text(question)); err != nil {
 		return "", err
 	}
@@ -399,7 +399,7 @@ func (s *session) ask(ctx context.Context, question string) (string, error) {
 }
 
 // readLine reads a line byte by byte: what follows it is for others.
-func (s *session) readLine() (string, error) {
+func (s *frame) readLine() (string, error) {
 	var line []byte
 	for b := make([]byte, 1); ; {
 		n, err := s.streams.In.Read(b)

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newUI(s *session) *cobra.Command {
+func newUI(s *frame) *cobra.Command {
 	var o api.UIOptions
 	cmd := &cobra.Command{
 		Use:   "ui [--cell CELL] [--no-open]",
@@ -35,7 +35,7 @@ below localhost that is new for each daemon.`,
 			if s.programs.UI == nil {
 				return s.handOver()
 			}
-			if err := s.knows(cmd.Context(), o.Cell); err != nil {
+			if err := s.checkCell(cmd.Context(), o.Cell); err != nil {
 				return err
 			}
 			if programs := s.hostTools(); !o.NoOpen {
@@ -54,8 +54,8 @@ below localhost that is new for each daemon.`,
 	return cmd
 }
 
-// knows fails if there is no cell of a name. "" is no name.
-func (s *session) knows(ctx context.Context, name string) error {
+// checkCell fails if there is no cell of a name. "" is no name.
+func (s *frame) checkCell(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (s *session) knows(ctx context.Context, name string) error {
 }
 
 // pagesAt reports the link to the pages.
-func (s *session) pagesAt(link string, serving bool) error {
+func (s *frame) pagesAt(link string, serving bool) error {
 	err := s.emit(struct {
 		URL     string `json:"url"`
 		Serving bool   `json:"serving"` // this process serves the pages until it ends

@@ -47,7 +47,7 @@ WantedBy=default.target
 `
 
 // printUnit prints the units of a service, for the state directory of this command.
-func (s *session) printUnit(cmd *cobra.Command) error {
+func (s *frame) printUnit(cmd *cobra.Command) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

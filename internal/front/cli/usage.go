@@ -14,7 +14,7 @@ import (
 
 // flagError returns the error for a wrong flag. For a run without "--" the error is
 // about that: the flags of its command were taken for forkcell's.
-func (s *session) flagError(cmd *cobra.Command, err error) error {
+func (s *frame) flagError(cmd *cobra.Command, err error) error {
 	if cmd.Annotations[annotationRun] != "" && !slices.Contains(s.args, "--") {
 		return usageError(runHint(cmd, s.args), "%s: %s", verb(cmd), oneLine(err))
 	}
@@ -55,8 +55,8 @@ func otherTool(word string) string {
 	return ""
 }
 
-// quoted returns the first word of a text that is in double quotes.
-func quoted(text string) string {
+// firstQuoted returns the first word of a text that is in double quotes.
+func firstQuoted(text string) string {
 	_, rest, _ := strings.Cut(text, `"`)
 	word, _, _ := strings.Cut(rest, `"`)
 	return word
@@ -70,7 +70,7 @@ func cobraError(err error) error {
 	}
 	first, rest, _ := strings.Cut(msg, "\n")
 	hint := "forkcell --help lists the commands"
-	if same := otherTool(quoted(first)); same != "" {
+	if same := otherTool(firstQuoted(first)); same != "" {
 		hint = "did you mean " + same + "?"
 	} else if _, list, ok := strings.Cut(rest, "Did you mean this?"); ok {
 		hint = "did you mean " + strings.Join(strings.Fields(list), " or ") + "?"
@@ -114,8 +114,8 @@ func positional(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// some requires one or more arguments of a kind.
-func some(name string) cobra.PositionalArgs {
+// oneOrMore requires one or more arguments of a kind.
+func oneOrMore(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		return positional(slices.Repeat([]string{name}, max(1, len(args)))...)(cmd, args)
 	}
@@ -182,7 +182,7 @@ func exclusive(cmd *cobra.Command, flags ...string) error {
 
 // newHelp replaces cobra's own help command, which exits 0 for a topic that
 // does not exist.
-func newHelp(s *session, root *cobra.Command) *cobra.Command {
+func newHelp(s *frame, root *cobra.Command) *cobra.Command {
 	var long strings.Builder
 	long.WriteString("Show the help of a command, or a page of the reference. The pages are:\n")
 	for _, t := range docs.Topics() {
@@ -198,7 +198,7 @@ func newHelp(s *session, root *cobra.Command) *cobra.Command {
 		ValidArgsFunction: completeHelp,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if at := slices.IndexFunc(docs.Topics(), func(t docs.Topic) bool { return len(args) == 1 && t.Name == args[0] }); at >= 0 {
-				return s.paged(func(w io.Writer) error {
+				return s.pageOutput(func(w io.Writer) error {
 					_, err := io.WriteString(w, docs.Topics()[at].Text())
 					return err
 				})

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newUsage(s *session) *cobra.Command {
+func newUsage(s *frame) *cobra.Command {
 	var prefix string
 	cmd := &cobra.Command{
 		Use:   "usage",
@@ -30,7 +30,7 @@ start, disk space, and the numbers of checkpoints and finished runs.`,
 	return cmd
 }
 
-func runUsage(ctx context.Context, s *session, e diskReader, prefix string) error {
+func runUsage(ctx context.Context, s *frame, e diskReader, prefix string) error {
 	res, err := e.Usage(ctx, prefix)
 	if err != nil {
 		return err

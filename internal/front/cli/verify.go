@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newVerify(s *session, fam *family) *cobra.Command {
+func newVerify(s *frame, fam *family) *cobra.Command {
 	var all bool
 	var checkpoint string
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ difference is named; exit 4 if there is any.`,
 	return s.ofDirectory(cmd)
 }
 
-func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint string, all bool) error {
+func runVerify(ctx context.Context, s *frame, e keeper, name, checkpoint string, all bool) error {
 	done := s.showProgress()
 	res, err := e.Verify(ctx, name, checkpoint, all)
 	done()
@@ -51,7 +51,7 @@ func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint strin
 		return err
 	}
 	if !s.json {
-		err = shown(err)
+		err = withoutDetails(err)
 	}
 	return joinErrors(err, s.emit(res, func(p *page) { printVerify(p, res) }))
 }

@@ -65,7 +65,7 @@ func (w *warmFlags) request(cmd *cobra.Command, command []string) (*api.WarmRequ
 	return &api.WarmRequest{Args: command, Ready: w.ready.when, Timeout: time.Duration(w.ready.limit)}, nil
 }
 
-func newWarm(s *session) *cobra.Command {
+func newWarm(s *frame) *cobra.Command {
 	return group("warm", "Start a warm interpreter that can be branched", newWarmPython(s))
 }
 
@@ -76,7 +76,7 @@ type warmPython struct {
 	resolved api.RunOptions
 }
 
-func newWarmPython(s *session) *cobra.Command {
+func newWarmPython(s *frame) *cobra.Command {
 	var o warmPython
 	cmd := &cobra.Command{
 		Use:   "python CELL",
@@ -116,7 +116,7 @@ the names that the script has defined.`,
 	return cmd
 }
 
-func (o *warmPython) run(ctx context.Context, s *session, e Engine, cellName string) error {
+func (o *warmPython) run(ctx context.Context, s *frame, e Engine, cellName string) error {
 	req, err := warm.Python(o.python, string(o.resolved.Workdir), func() (string, error) {
 		status, err := e.Status(ctx, cellName)
 		if err != nil {

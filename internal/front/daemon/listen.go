@@ -38,7 +38,7 @@ func openListeners(home string, o api.ServeOptions, cert *certificate) (d *liste
 	}
 	for i, l := range inherited {
 		d.add(l, l.Addr().Network()+":"+l.Addr().String(), cert)
-		d.all[i] = rest.Inherited{Listener: d.all[i]}
+		d.all[i] = rest.InheritedListener{Listener: d.all[i]}
 	}
 	addresses := o.Listen
 	if len(addresses) == 0 && len(inherited) == 0 {

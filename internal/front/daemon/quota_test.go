@@ -202,7 +202,7 @@ func TestListWithDamagedPause(t *testing.T) {
 		c.Paused = &store.Pause{RunID: "run_1"}
 		return tx.PutCell(c)
 	})
-	image := filepath.Join(d.home, moments.Dir, moments.Paused("run_1"))
+	image := filepath.Join(d.home, moments.Dir, moments.PausedImage("run_1"))
 	if err := errors.Join(err, release(), os.MkdirAll(image, 0o700), os.WriteFile(filepath.Join(image, "contents.json"), []byte("cut o"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

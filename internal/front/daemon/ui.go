@@ -42,7 +42,7 @@ func UI(ctx context.Context, home string, o api.UIOptions, stderr io.Writer, sho
 	}
 	link, err := signInLink(ctx, o)
 	if err == nil {
-		return present(ctx, home, o, link, func(link string) error { return shown(link, false) })
+		return showLink(ctx, home, o, link, func(link string) error { return shown(link, false) })
 	}
 	if remote || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ECONNREFUSED) {
 		return err
@@ -54,7 +54,7 @@ func UI(ctx context.Context, home string, o api.UIOptions, stderr io.Writer, sho
 		go func() {
 			link, err := signInLink(serving, o)
 			if err == nil {
-				err = present(serving, home, o, link, func(link string) error { return shown(link, true) })
+				err = showLink(serving, home, o, link, func(link string) error { return shown(link, true) })
 			}
 			if err != nil {
 				failed <- err
@@ -101,8 +101,8 @@ func signInLink(ctx context.Context, o api.UIOptions) (string, error) {
 	return link, err
 }
 
-// present shows a link, and opens it if there is a browser.
-func present(ctx context.Context, home string, o api.UIOptions, link string, shown func(string) error) error {
+// showLink shows a link, and opens it if there is a browser.
+func showLink(ctx context.Context, home string, o api.UIOptions, link string, shown func(string) error) error {
 	if err := shown(link); err != nil || o.NoOpen {
 		return err
 	}

@@ -110,7 +110,7 @@ func Open(home string, mode Mode, caller caller.Caller) (_ *engine.Engine, relea
 		inner := release
 		release = func() error { cool(); return inner() }
 	}()
-	var written hosttool.Closed
+	var written hosttool.ExcludedDirs
 	find := func(name string) (string, error) { return hosttool.InEnv(os.Environ(), written).Look(name) }
 	config := engine.Config{
 		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Find: find, Native: native.Options{ProbeDir: home}})},

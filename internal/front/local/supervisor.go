@@ -164,9 +164,9 @@ func (h *startHandshake) supervise(ctx context.Context) error {
 		return errors.Join(e.SuperviseBranches(ctx, order, h.branched), release())
 	}
 	if order.Resume != nil {
-		return errors.Join(e.SuperviseResume(ctx, order, h.ready), release())
+		return errors.Join(e.SuperviseResume(ctx, order, h.answerReady), release())
 	}
-	return errors.Join(e.Supervise(ctx, order, h.ready), release())
+	return errors.Join(e.Supervise(ctx, order, h.answerReady), release())
 }
 
 // awaitConfirmation waits until the caller confirms the answer, or has gone.
@@ -179,8 +179,8 @@ func (h *startHandshake) awaitConfirmation() {
 	h.confirmed <- err == nil && confirmed
 }
 
-// ready answers that the cell is started, and waits for the confirmation.
-func (h *startHandshake) ready(res *api.StartResult) error {
+// answerReady answers that the cell is started, and waits for the confirmation.
+func (h *startHandshake) answerReady(res *api.StartResult) error {
 	return h.confirm(supervise.EncodeAnswer(res, nil))
 }
 

@@ -12,11 +12,11 @@ import (
 // branchTools returns the tools that use warm cells.
 func branchTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.Branch, name: "branch", title: "Make live cells with the memory of a warm one",
 			about: "Make one or more live cells that begin with the memory and the files of a warm template, which start with the argument warm makes. Each has its own files and network. Use it to try different ways from one prepared state.",
 		}, branch),
-		does(tool{
+		define(tool{
 			op: op.Eval, name: "eval", title: "Run code in a warm interpreter",
 			about: "Run code in the warm interpreter of a live cell that branch made, and return the value of its last line. Names that the code defines stay. In a template the code runs in a branch that is dropped afterwards.",
 		}, eval),

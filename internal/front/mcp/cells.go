@@ -15,20 +15,20 @@ import (
 // cellTools returns the tools that make, list and remove cells.
 func cellTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.CreateCell, name: "cell_create", title: "Make a cell",
 			about: "Make a cell: a copy of a directory in which commands can run. The source is an empty directory, a directory of the host that the operator allows, an upload, or another cell (fork_of).",
 		}, createCell),
-		does(tool{op: op.ListCells, name: "cell_list", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
-		does(tool{
+		define(tool{op: op.ListCells, name: "cell_list", title: "List cells", about: "List the cells with their state, the last run and its decision."}, listCells),
+		define(tool{
 			op: op.RemoveCell, name: "cell_remove", title: "Remove a cell",
 			about: "Remove a cell. It is kept for 7 days, in which cell_undelete brings it back; then its space is freed. Receipts stay.",
 		}, removeCell),
-		does(tool{
+		define(tool{
 			op: op.UndeleteCell, name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell",
 			about: "Bring back a cell that was removed in the last 7 days, as it was.",
 		}, undeleteCell),
-		does(tool{
+		define(tool{
 			op: op.ForkCell, name: "fork", title: "Fork a cell",
 			about: "Make one or more cells with the state of another. Nothing is copied. Use forks to try different ways at the same time.",
 		}, fork),
@@ -86,8 +86,8 @@ type removeCellArgs struct {
 	Force bool `json:"force,omitempty" doc:"Also a cell with work that is undecided or not applied. Stop a live cell, and give up unfinished work."`
 }
 
-// removed is the document of a removal, for which the API answers with none.
-type removed struct {
+// removalDocument is the document of a removal, for which the API answers with none.
+type removalDocument struct {
 	Cell    string `json:"cell"`
 	Removed bool   `json:"removed"`
 }
@@ -99,7 +99,7 @@ func removeCell(ctx context.Context, c *call, in removeCellArgs) (*answer, error
 	if err != nil {
 		return nil, err
 	}
-	return &answer{removed{in.Cell, true}, "removed cell " + in.Cell + "; cell_undelete brings it back within 7 days"}, resp.Body.Close()
+	return &answer{removalDocument{in.Cell, true}, "removed cell " + in.Cell + "; cell_undelete brings it back within 7 days"}, resp.Body.Close()
 }
 
 func undeleteCell(ctx context.Context, c *call, in InCell) (*answer, error) {

@@ -17,7 +17,7 @@ const maxChanges = 500
 
 // diffTools returns the tool that compares states.
 func diffTools() []tool {
-	return []tool{does(tool{
+	return []tool{define(tool{
 		op: op.Diff, name: "diff", title: "Compare states",
 		about: "Show what a run changed, or the difference between two states or cells. Without run, from and to: all undecided work, which accept takes, else what the last run changed, or a live cell since its start. The field runs names what accept takes as runs.",
 	}, diff)}

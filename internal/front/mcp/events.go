@@ -37,14 +37,14 @@ func followResult(r io.Reader, result any, seen func(sse.Event) error) error {
 	}
 }
 
-// watched is a stream that calls seen whenever something arrives: also the comments by
+// watchedStream is a stream that calls seen whenever something arrives: also the comments by
 // which the API shows that it is there.
-type watched struct {
+type watchedStream struct {
 	io.Reader
 	seen func()
 }
 
-func (w watched) Read(b []byte) (int, error) {
+func (w watchedStream) Read(b []byte) (int, error) {
 	n, err := w.Reader.Read(b)
 	w.seen()
 	return n, err
@@ -52,7 +52,7 @@ func (w watched) Read(b []byte) (int, error) {
 
 // followCommand reads the events of a command until its result, and keeps its output.
 func followCommand(r io.Reader, out *output, result any, seen func()) error {
-	return followResult(watched{r, seen}, result, func(m sse.Event) error {
+	return followResult(watchedStream{r, seen}, result, func(m sse.Event) error {
 		if m.Name != "stdout" && m.Name != "stderr" {
 			return nil
 		}

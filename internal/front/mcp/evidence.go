@@ -15,19 +15,19 @@ import (
 // evidenceTools returns the tools that explain and prove what happened.
 func evidenceTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.ExplainPolicy, name: "policy_explain", title: "Explain a policy",
 			about: "Say what the policy of a cell, or a given policy, decides about one path, host or system call, by which rule and why.",
 		}, explainPolicy),
-		does(tool{
+		define(tool{
 			op: op.SuggestPolicy, name: "policy_suggest", title: "Suggest a policy",
 			about: "Return a policy that would allow what a run was denied, for a person to review.",
 		}, suggestPolicy),
-		does(tool{
+		define(tool{
 			op: op.GetReceipt, name: "receipt_show", title: "Show a receipt",
 			about: "Return the signed statement about a run, and its present decision.",
 		}, showReceipt),
-		does(tool{
+		define(tool{
 			op: op.VerifyReceipts, name: "receipt_verify", title: "Verify receipts",
 			about: "Check the signatures, chains and hashes of a receipt, of all receipts of a cell, of all receipts, or of a bundle.",
 		}, verifyReceipts),

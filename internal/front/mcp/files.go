@@ -20,19 +20,19 @@ const maxEntries = 1000
 // fileTools returns the tools that read and write files.
 func fileTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.ReadFile, name: "read_file", title: "Read a file",
 			about: "Read a file of a cell, at most 16 KiB at once; offset reads on. The files of an idle cell are those of its present state.",
 		}, readFile),
-		does(tool{
+		define(tool{
 			op: op.WriteFile, name: "write_file", title: "Write a file",
 			about: "Replace a file of a live cell, or make it. Call start first; in an idle cell, files are written by run.",
 		}, writeFile),
-		does(tool{
+		define(tool{
 			op: op.ListFiles, name: "list_files", title: "List files",
 			about: "List a directory of a cell, with its subdirectories as deep as depth says.",
 		}, listFiles),
-		does(tool{
+		define(tool{
 			op: op.ReadFile, name: "search_files", title: "Search files",
 			about: "Find the lines that match a regular expression (RE2 syntax) in the files of a cell.",
 		}, searchFiles),

@@ -21,11 +21,11 @@ import (
 // followTools returns the tools that show what runs do and write.
 func followTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.ListEvents, name: "events", command: "log {cell}", title: "Show events",
 			about: "Show the newest events of a cell, such as what its runs were denied: connections, requests, system calls.",
 		}, showEvents),
-		does(tool{
+		define(tool{
 			op: op.GetRunLogs, name: "wait_for_text", title: "Wait for text in the output",
 			about: "Wait until a text stands in the output of a live cell or a run, such as the line that a server prints when it is ready.",
 		}, waitForText),
@@ -133,8 +133,8 @@ type waitArgs struct {
 	Timeout string `json:"timeout,omitempty" doc:"How long to wait, such as 30s; a minute by default."`
 }
 
-// waited is the document of a wait.
-type waited struct {
+// waitDocument is the document of a wait.
+type waitDocument struct {
 	RunID string `json:"run_id"`
 	Found bool   `json:"found"`
 	// TimedOut says that the run goes on without the text, so far.
@@ -163,7 +163,7 @@ func waitForText(ctx context.Context, c *call, in waitArgs) (*answer, error) {
 	q := query{"follow": {"true"}}
 	q.set("stream", in.Stream)
 	resp, err := c.send(limited, request{method: http.MethodGet, path: path("cells", in.Cell, "runs", run, "logs"), query: url.Values(q)})
-	doc := &waited{RunID: run}
+	doc := &waitDocument{RunID: run}
 	if err == nil {
 		defer resp.Body.Close()
 		err = doc.watch(resp.Body, in.Text, func() { c.progress.report(ctx, "waiting") })
@@ -194,7 +194,7 @@ func (c *call) presentRun(ctx context.Context, cell, run string) (string, error)
 }
 
 // watch reads until the text was written.
-func (w *waited) watch(r io.Reader, text string, seen func()) error {
+func (w *waitDocument) watch(r io.Reader, text string, seen func()) error {
 	var end stream
 	buf := make([]byte, 4<<10)
 	for {
@@ -215,7 +215,7 @@ func (w *waited) watch(r io.Reader, text string, seen func()) error {
 	}
 }
 
-func (w *waited) describe() string {
+func (w *waitDocument) describe() string {
 	switch {
 	case w.Found:
 		return "found\n" + w.Output

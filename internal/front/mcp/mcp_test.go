@@ -200,7 +200,7 @@ func TestProblems(t *testing.T) {
 	if err != nil || !res.IsError || text != "busy: cell a is busy\none\nhint: wait" {
 		t.Errorf("%v %s", err, text)
 	}
-	var doc failed
+	var doc errorDocument
 	if err := json.Unmarshal(raw, &doc); err != nil || doc.Code != api.CodeBusy || doc.Hint != "wait" || len(doc.Details) != 1 {
 		t.Errorf("%s", raw)
 	}

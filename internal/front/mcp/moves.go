@@ -14,23 +14,23 @@ import (
 // moveTools returns the tools that name, move and publish states.
 func moveTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.CreateCheckpoint, name: "checkpoint", title: "Name the present state",
 			about: "Name the present state of a cell, so that restore and fork can use it.",
 		}, checkpoint),
-		does(tool{
+		define(tool{
 			op: op.Restore, name: "restore", title: "Go back to a state",
 			about: "Move a cell back to a checkpoint, or to the state before a run; without either, to the state before the last run. The work that is left can still be read by diff.",
 		}, restore),
-		does(tool{
+		define(tool{
 			op: op.Accept, name: "accept", title: "Accept a run",
 			about: "Decide that the result of a run stands; with apply, also write it to the source directory. Name what you have seen: run, or as runs all that diff named. Work that is not named is never accepted.",
 		}, accept),
-		does(tool{
+		define(tool{
 			op: op.Reject, name: "reject", title: "Reject a run",
 			about: "Decide that the result of a run does not stand, and go back to the state before it.",
 		}, reject),
-		does(tool{
+		define(tool{
 			op: op.Apply, name: "apply", title: "Write accepted work to a directory",
 			about: "Write the accepted changes of a cell to its source directory, all or nothing. Conflicts are named, and nothing is written then.",
 		}, apply),
@@ -85,7 +85,7 @@ type acceptArgs struct {
 }
 
 func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
-	if err := named(ctx, c, in.Cell, in.AcceptBody); err != nil {
+	if err := checkNamed(ctx, c, in.Cell, in.AcceptBody); err != nil {
 		return nil, err
 	}
 	doc, raw, err := fetch[api.AcceptResult](ctx, c, post(in.Cell, "accept", in.AcceptBody))
@@ -105,9 +105,9 @@ func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
 	return &answer{raw, text}, nil
 }
 
-// named refuses to accept work that the caller does not name: more of it may have come since
+// checkNamed refuses to accept work that the caller does not name: more of it may have come since
 // the caller looked. The error says what waits now.
-func named(ctx context.Context, c *call, cell string, b api.AcceptBody) error {
+func checkNamed(ctx context.Context, c *call, cell string, b api.AcceptBody) error {
 	if b.Run != "" || len(b.Runs) > 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // raceTools returns the tool that makes several attempts.
 func raceTools() []tool {
-	return []tool{does(tool{
+	return []tool{define(tool{
 		op: op.Race, name: "race", title: "Make several attempts, and keep the best",
 		about: "Fork a cell once for each attempt, run a command in each, judge the results by another command, and name the winner. The cell of the winner is kept; with accept its workspace becomes that of the cell. FORKCELL_ATTEMPT has the number of an attempt.",
 	}, runRace)}
@@ -35,7 +35,7 @@ func runRace(ctx context.Context, c *call, in raceArgs) (*answer, error) {
 	defer resp.Body.Close()
 	var doc api.RaceResult
 	ended := 0
-	stream := watched{resp.Body, func() { c.progress.report(ctx, fmt.Sprintf("racing, %d attempts have ended", ended)) }}
+	stream := watchedStream{resp.Body, func() { c.progress.report(ctx, fmt.Sprintf("racing, %d attempts have ended", ended)) }}
 	err = followResult(stream, &doc, func(m sse.Event) error {
 		if m.Name == string(api.RaceAttempted) {
 			ended++

@@ -12,27 +12,27 @@ import (
 // runTools returns the tools that run commands.
 func runTools() []tool {
 	return []tool{
-		does(tool{
+		define(tool{
 			op: op.Run, name: "run", title: "Run a command",
 			about: "Run one command in a cell as a transaction, and wait for its end. The state before is kept: restore undoes the run. The result is pending until it is accepted. Output beyond 16 KiB of a stream is left out in the middle; the resource forkcell://runs/{run}/logs/{stream} has all of it.",
 		}, run),
-		does(tool{
+		define(tool{
 			op: op.Start, name: "start", title: "Make a cell live",
 			about: "Make a cell live: its processes stay until stop. Then exec runs commands in it, and write_file writes files.",
 		}, start),
-		does(tool{
+		define(tool{
 			op: op.Stop, name: "stop", title: "End a live cell",
 			about: "End a live cell. Its changes become one run with a receipt, which is pending until it is accepted.",
 		}, stop),
-		does(tool{
+		define(tool{
 			op: op.Pause, name: "pause", title: "Pause a live cell",
 			about: "Stop the processes of a live cell until resume. With the runtime gvisor they are written to the disk with their memory. With fs_only they end, and the files are kept.",
 		}, pause),
-		does(tool{
+		define(tool{
 			op: op.Resume, name: "resume", title: "Continue a paused cell",
 			about: "Continue the processes of a paused cell. With fs_only a cell that is paused on disk is started without them.",
 		}, resume),
-		does(tool{
+		define(tool{
 			op: op.Exec, name: "exec", title: "Execute a command in a live cell",
 			about: "Execute one command in a live cell, and wait for its end.",
 		}, execute),

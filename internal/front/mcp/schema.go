@@ -92,7 +92,7 @@ func count(tag reflect.StructTag, name string) (n *int) {
 // to a cell.
 func fit(s *jsonschema.Schema, words map[string]string, r Rights, needsCell bool) *jsonschema.Schema {
 	s = s.CloneSchemas()
-	hidden := r.hidden()
+	hidden := r.hiddenArguments()
 	for name, word := range words {
 		if r.hides(word) {
 			hidden = append(hidden, name)

@@ -141,7 +141,7 @@ func (s *search) file(name string, r io.Reader) error {
 			if len(s.doc.Matches) == s.limit {
 				return errEnough
 			}
-			s.doc.Matches = append(s.doc.Matches, match{name, n, shown(line)})
+			s.doc.Matches = append(s.doc.Matches, match{name, n, visibleLine(line)})
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.ReadSlice('\n') // the rest of a line that is too long
@@ -155,8 +155,8 @@ func (s *search) file(name string, r io.Reader) error {
 	}
 }
 
-// shown returns a line for the model.
-func shown(line []byte) string {
+// visibleLine returns a line for the model.
+func visibleLine(line []byte) string {
 	text := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "\uFFFD")
 	if len(text) > maxShown {
 		text = strings.ToValidUTF8(text[:maxShown], "") + "..."

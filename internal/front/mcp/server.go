@@ -39,8 +39,8 @@ func (r Rights) have(s op.Scope) bool {
 	return r.Operator
 }
 
-// hidden returns the arguments that the caller may not use.
-func (r Rights) hidden() (names []string) {
+// hiddenArguments returns the arguments that the caller may not use.
+func (r Rights) hiddenArguments() (names []string) {
 	if !r.Decide {
 		names = append(names, "accept_on_success", "accept", "apply")
 	}

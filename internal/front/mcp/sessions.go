@@ -15,32 +15,32 @@ import (
 // cell has no agents.
 func sessionTools() []tool {
 	list := []tool{
-		does(tool{op: op.ListAgents, name: "agent_list", title: "List coding agents", about: "List the coding agents of the host, and whether each is ready."}, listAgents),
-		does(tool{
+		define(tool{op: op.ListAgents, name: "agent_list", title: "List coding agents", about: "List the coding agents of the host, and whether each is ready."}, listAgents),
+		define(tool{
 			op: op.CreateSession, name: "session_start", title: "Start a coding agent",
 			about: "Start a coding agent in a fork of a cell, and return when it runs. It goes on by itself: session_show tells how it is, session_send types into its terminal. The agent generic is any program, which arguments begin with.",
 		}, startSession),
-		does(tool{op: op.ListSessions, name: "session_list", title: "List sessions", about: "List the sessions of coding agents with their status, the oldest first."}, listSessions),
-		does(tool{op: op.GetSession, name: "session_show", title: "Show a session", about: "Show the status, terms, runs and decision of a session. The session is a cell, too: diff, events and read_file take its name."}, showSession),
-		does(tool{
+		define(tool{op: op.ListSessions, name: "session_list", title: "List sessions", about: "List the sessions of coding agents with their status, the oldest first."}, listSessions),
+		define(tool{op: op.GetSession, name: "session_show", title: "Show a session", about: "Show the status, terms, runs and decision of a session. The session is a cell, too: diff, events and read_file take its name."}, showSession),
+		define(tool{
 			op: op.SendMessage, name: "session_send", title: "Type into a session",
 			about: "Type a message into the terminal of a running session, and press Enter.",
 		}, sendSession),
-		does(tool{op: op.ListTurns, name: "session_turns", title: "List turns", about: "List the turns of a session: states that it can be taken back to."}, listTurns),
-		does(tool{op: op.GetTimeline, name: "session_timeline", title: "List what happened", about: "List what happened in a session, in order: launches, ends, network decisions, turns, decisions."}, listTimeline),
-		does(tool{
+		define(tool{op: op.ListTurns, name: "session_turns", title: "List turns", about: "List the turns of a session: states that it can be taken back to."}, listTurns),
+		define(tool{op: op.GetTimeline, name: "session_timeline", title: "List what happened", about: "List what happened in a session, in order: launches, ends, network decisions, turns, decisions."}, listTimeline),
+		define(tool{
 			op: op.RewindSession, name: "session_rewind", title: "Take a session back",
 			about: "Take a session back to the state after a turn, and start its agent again. Without a turn, back to the one before the last. What is left stays until it is collected.",
 		}, rewindSession),
-		does(tool{
+		define(tool{
 			op: op.StopSession, name: "session_stop", title: "End a session",
 			about: "End a session. Its changes become a run with a receipt, which is pending until it is accepted.",
 		}, stopSession),
-		does(tool{
+		define(tool{
 			op: op.AcceptSession, name: "session_accept", title: "Accept a session",
 			about: "Decide that what an ended session changed stands; with apply, also write it to the source directory.",
 		}, acceptSession),
-		does(tool{
+		define(tool{
 			op: op.PublishSession, name: "session_publish", title: "Publish a session",
 			about: "Put the accepted work of a session on a new branch of the source's repository, as a commit that the operator's key signs.",
 		}, publishSession),
@@ -228,7 +228,7 @@ type acceptSessionArgs struct {
 }
 
 func acceptSession(ctx context.Context, c *call, in acceptSessionArgs) (*answer, error) {
-	if err := named(ctx, c, in.Session, in.AcceptBody); err != nil {
+	if err := checkNamed(ctx, c, in.Session, in.AcceptBody); err != nil {
 		return nil, err
 	}
 	doc, raw, err := fetch[api.AcceptResult](ctx, c, ofSession(in.Session, "accept", in.AcceptBody))

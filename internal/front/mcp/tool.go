@@ -63,8 +63,8 @@ type tool struct {
 	add                func(s *sdk.Server, t *sdk.Tool, session Session, words hint.Words)
 }
 
-// does gives a tool its arguments and what it does.
-func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
+// define gives a tool its arguments and what it does.
+func define[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
 	in := reflect.TypeFor[In]()
 	t.words = wordsOf(in)
 	t.schema, t.needsCell = schemaOf(in), reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]())
@@ -106,8 +106,8 @@ func newCall(session Session, req *sdk.CallToolRequest) *call {
 	return c
 }
 
-// failed is the document of an error.
-type failed struct {
+// errorDocument is the document of an error.
+type errorDocument struct {
 	Code    api.Code `json:"code"`
 	Message string   `json:"message"`
 	Hint    string   `json:"hint"`
@@ -117,9 +117,9 @@ type failed struct {
 // failure returns an error as the result of a tool, in the words of its caller, so that
 // the model can act on it.
 func failure(ctx context.Context, err error, words hint.Words) *sdk.CallToolResult {
-	doc := failed{Code: api.CodeFailed, Message: err.Error(), Details: []string{}}
+	doc := errorDocument{Code: api.CodeFailed, Message: err.Error(), Details: []string{}}
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		doc = failed{Code: e.Code, Message: e.Message, Hint: words.Hint(e.Hint), Details: append(doc.Details, e.Details...)}
+		doc = errorDocument{Code: e.Code, Message: e.Message, Hint: words.Hint(e.Hint), Details: append(doc.Details, e.Details...)}
 	} else if ctx.Err() != nil {
 		doc.Code, doc.Message = api.CodeInterrupted, "the call was cancelled"
 	}

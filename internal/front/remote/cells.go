@@ -46,7 +46,7 @@ func duration(d time.Duration) string {
 
 // Status returns everything about a cell.
 func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, error) {
-	return told(e.client.Cells.Named(cell).Status(ctx))
+	return asEngineError(e.client.Cells.Named(cell).Status(ctx))
 }
 
 // ListMatching lists cells.
@@ -74,7 +74,7 @@ func (e *Engine) Update(ctx context.Context, r api.UpdateRequest) (*api.CellInfo
 		if err != nil {
 			return nil, err
 		}
-		body["labels"] = changed(now.Labels, r)
+		body["labels"] = changedLabels(now.Labels, r)
 	}
 	if r.OnTimeout != nil {
 		body["on_timeout"] = orNull(*r.OnTimeout)
@@ -95,8 +95,8 @@ func orNull(text string) any {
 	return text
 }
 
-// changed returns the labels of a cell after a change.
-func changed(now map[string]string, r api.UpdateRequest) map[string]string {
+// changedLabels returns the labels of a cell after a change.
+func changedLabels(now map[string]string, r api.UpdateRequest) map[string]string {
 	labels := map[string]string{}
 	if !r.DropLabels {
 		maps.Copy(labels, now)
@@ -146,7 +146,7 @@ func (e *Engine) RemoveCells(ctx context.Context, r api.RemoveRequest) error {
 
 // Undelete brings back a removed cell, and what this machine keeps of it.
 func (e *Engine) Undelete(ctx context.Context, cell string) (*api.CellInfo, error) {
-	info, err := told(e.client.Cells.Named(cell).Undelete(ctx))
+	info, err := asEngineError(e.client.Cells.Named(cell).Undelete(ctx))
 	if err != nil || e.client.Local() {
 		return info, err
 	}
@@ -203,7 +203,7 @@ func (e *Engine) bringBack(ctx context.Context, names []string) error {
 
 // Verify recomputes the hashes of states.
 func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error) {
-	return told(e.client.Cells.Named(cell).Verify(ctx, client.Verify{Checkpoint: checkpoint, All: all}))
+	return asEngineError(e.client.Cells.Named(cell).Verify(ctx, client.Verify{Checkpoint: checkpoint, All: all}))
 }
 
 // CellAt returns the cell that was made from a directory, or from the nearest one

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
 
-// told returns what a request answered, with its error as that of an engine.
-func told[T any](doc T, err error) (T, error) { return doc, failure(err) }
+// asEngineError returns what a request answered, with its error as that of an engine.
+func asEngineError[T any](doc T, err error) (T, error) { return doc, failure(err) }
 
 // failure returns the error of a request as that of an engine: with its kind, which
 // decides the exit code.
@@ -24,7 +24,7 @@ func failure(err error) error {
 		return err
 	}
 	if p, ok := errors.AsType[*client.Error](err); ok {
-		return reported(p)
+		return reportedError(p)
 	}
 	cause := err
 	if lost, ok := errors.AsType[*url.Error](err); ok {
@@ -39,8 +39,8 @@ func failure(err error) error {
 	return &api.Error{Kind: api.Failed, Code: api.CodeUnreachable, Message: err.Error(), Err: err, Hint: "the daemon may have carried it out; look with forkcell status and forkcell log"}
 }
 
-// reported returns a failure that the daemon reports.
-func reported(p *client.Error) *api.Error {
+// reportedError returns a failure that the daemon reports.
+func reportedError(p *client.Error) *api.Error {
 	e := &api.Error{Kind: p.Kind, Code: p.Code, Message: p.Message, Hint: p.Hint, Details: p.Details}
 	if p.Code == api.CodeExec {
 		e.Err = &driver.StartError{Step: "exec", Cause: startCause(p.Message), Err: errors.New(p.Message)}

@@ -36,7 +36,7 @@ func (e *Engine) Receipt(ctx context.Context, id, cell string, _ bool) (*api.Rec
 		}
 		id = list[len(list)-1].ReceiptID
 	}
-	statement, err := told(e.client.Receipts.Get(ctx, id))
+	statement, err := asEngineError(e.client.Receipts.Get(ctx, id))
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (e *Engine) Receipt(ctx context.Context, id, cell string, _ bool) (*api.Rec
 }
 
 func (e *Engine) bundle(ctx context.Context, id string) (receipt.Bundle, error) {
-	data, err := told(e.client.Receipts.Bundle(ctx, id))
+	data, err := asEngineError(e.client.Receipts.Bundle(ctx, id))
 	if err != nil {
 		return receipt.Bundle{}, err
 	}
@@ -92,7 +92,7 @@ func markdown(envelope, statement []byte) ([]byte, error) {
 
 // ReceiptExport writes a bundle to a file of this machine, and returns its size.
 func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, error) {
-	data, err := told(e.client.Receipts.Bundle(ctx, id))
+	data, err := asEngineError(e.client.Receipts.Bundle(ctx, id))
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +128,7 @@ func (e *Engine) verify(ctx context.Context, r client.VerifyReceipts, keyFile st
 			return nil, err
 		}
 	}
-	res, err := told(e.client.Receipts.Verify(ctx, r))
+	res, err := asEngineError(e.client.Receipts.Verify(ctx, r))
 	if err != nil || res.OK {
 		return res, err
 	}
@@ -178,7 +178,9 @@ func (e *Engine) Decision(ctx context.Context, id string) (*api.DecisionInfo, er
 }
 
 // Key returns the key that signs.
-func (e *Engine) Key(ctx context.Context) (*api.KeyInfo, error) { return told(e.client.Key(ctx)) }
+func (e *Engine) Key(ctx context.Context) (*api.KeyInfo, error) {
+	return asEngineError(e.client.Key(ctx))
+}
 
 // Logs opens the stored output of a run.
 func (e *Engine) Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {

@@ -34,9 +34,9 @@ func (e *Engine) Exec(ctx context.Context, r api.ExecRequest, stdio engine.Stdio
 		return nil, err
 	}
 	if stdio.In == nil {
-		stdio.In = nothing{}
+		stdio.In = emptyInput{}
 	}
-	return e.visit(ctx, op.ExecSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
+	return e.attend(ctx, op.ExecSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
 }
 
 // Attach joins a command that was executed in a live cell. Without an input the caller
@@ -50,12 +50,12 @@ func (e *Engine) Attach(ctx context.Context, r api.ExecRequest, session string, 
 	if r.Keyboard == api.KeyboardShare || r.Keyboard == api.KeyboardTake {
 		q.Set("keyboard", string(r.Keyboard))
 	}
-	return e.visit(ctx, op.Attach.At(r.Cell, session)+"?"+q.Encode(), r, stdio)
+	return e.attend(ctx, op.Attach.At(r.Cell, session)+"?"+q.Encode(), r, stdio)
 }
 
-// visit attends a command until it ends or is left. The end of the context closes the
+// attend attends a command until it ends or is left. The end of the context closes the
 // socket: that ends the command, or leaves one that is detachable.
-func (e *Engine) visit(ctx context.Context, path string, r api.ExecRequest, stdio engine.Stdio) (*api.ExecResult, error) {
+func (e *Engine) attend(ctx context.Context, path string, r api.ExecRequest, stdio engine.Stdio) (*api.ExecResult, error) {
 	sock, err := e.dial(ctx, path)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (e *Engine) Refresh(ctx context.Context, r api.RefreshRequest) (*api.Refres
 	if !e.client.Local() {
 		return e.refreshFromHere(ctx, r)
 	}
-	return told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Wait: duration(r.Wait)}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Wait: duration(r.Wait)}))
 }
 
 // Accept accepts a run, and may write it to the source directory.
@@ -43,7 +43,7 @@ func (e *Engine) Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptRe
 	if r.Apply && !e.client.Local() {
 		return e.acceptHere(ctx, r, body)
 	}
-	return told(e.client.Cells.Named(r.Cell).Accept(ctx, body))
+	return asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, body))
 }
 
 // Apply writes accepted work to the source directory, or to another one.
@@ -51,7 +51,7 @@ func (e *Engine) Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResul
 	if !e.client.Local() {
 		return e.applyHere(ctx, r)
 	}
-	return told(e.client.Cells.Named(r.Cell).Apply(ctx, client.Apply{
+	return asEngineError(e.client.Cells.Named(r.Cell).Apply(ctx, client.Apply{
 		To: e.path(r.To), DryRun: r.DryRun, Only: r.Only, Except: r.Except, OnConflict: r.OnConflict, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid,
 	}))
 }
@@ -61,5 +61,5 @@ func (e *Engine) Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult,
 	if !e.client.Local() {
 		return e.undoHere(ctx, r)
 	}
-	return told(e.client.Cells.Named(r.Cell).Undo(ctx, client.Undo{Except: r.Except, OnConflict: r.OnConflict, DryRun: r.DryRun}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Undo(ctx, client.Undo{Except: r.Except, OnConflict: r.OnConflict, DryRun: r.DryRun}))
 }

@@ -55,7 +55,7 @@ func (e *Engine) TokenRevoke(ctx context.Context, ref string) (*api.TokenInfo, e
 
 // homeOnly refuses a verb that works on a state directory itself.
 func homeOnly(verb string) error {
-	return unsupported("use it on the machine of the daemon, without --url and FORKCELL_URL", "%s works on the state directory itself, not through a daemon", verb)
+	return checkSupported("use it on the machine of the daemon, without --url and FORKCELL_URL", "%s works on the state directory itself, not through a daemon", verb)
 }
 
 // TokenEntry is for engines on a home.

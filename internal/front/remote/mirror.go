@@ -83,7 +83,7 @@ func (e *Engine) withMirror(ctx context.Context, verb, name, id string, do func(
 	if err == nil {
 		err = do(h)
 	}
-	return errors.Join(named(err, name, id), release())
+	return errors.Join(withCellName(err, name, id), release())
 }
 
 func has(mirrors []api.CellInfo, id string) bool {
@@ -123,8 +123,8 @@ func (e *Engine) commitMirror(ctx context.Context, h Home, name, id string) erro
 	return h.CommitInstructions(ctx, id, at.Sources)
 }
 
-// named replaces the name of a mirror in an error by that of the daemon's cell.
-func named(err error, name, id string) error {
+// withCellName replaces the name of a mirror in an error by that of the daemon's cell.
+func withCellName(err error, name, id string) error {
 	told, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
@@ -210,7 +210,7 @@ func (e *Engine) undoHere(ctx context.Context, r api.UndoRequest) (res *api.Appl
 // apply does not change the decision.
 func (e *Engine) acceptHere(ctx context.Context, r api.AcceptRequest, body client.Accept) (*api.AcceptResult, error) {
 	body.Apply = false
-	res, err := told(e.client.Cells.Named(r.Cell).Accept(ctx, body))
+	res, err := asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, body))
 	if err != nil {
 		return res, err
 	}
@@ -246,7 +246,7 @@ func (e *Engine) refreshFromHere(ctx context.Context, r api.RefreshRequest) (res
 		if err != nil {
 			return err
 		}
-		res, err = told(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had, Wait: duration(r.Wait)}))
+		res, err = asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had, Wait: duration(r.Wait)}))
 		if err == nil {
 			res.LeftOut = read.LeftOut
 		}

@@ -9,20 +9,20 @@ import (
 
 // Checkpoint names the present state.
 func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
-	return told(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name}))
+	return asEngineError(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name}))
 }
 
 // CheckpointMemory captures the files and the memory of a live cell.
 func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
-	return told(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name, Memory: true}))
+	return asEngineError(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name, Memory: true}))
 }
 
 // Restore goes back to a state.
 func (e *Engine) Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error) {
-	return told(e.client.Cells.Named(r.Cell).Restore(ctx, client.Restore{Checkpoint: r.Checkpoint, Run: r.Run, Runs: r.Runs, Reason: r.Reason, Force: r.Force}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Restore(ctx, client.Restore{Checkpoint: r.Checkpoint, Run: r.Run, Runs: r.Runs, Reason: r.Reason, Force: r.Force}))
 }
 
 // Reject rejects a run.
 func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error) {
-	return told(e.client.Cells.Named(cell).Reject(ctx, client.Reject{Run: run, Reason: reason}))
+	return asEngineError(e.client.Cells.Named(cell).Reject(ctx, client.Reject{Run: run, Reason: reason}))
 }

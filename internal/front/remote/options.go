@@ -92,7 +92,7 @@ func variables(list []string) (map[string]string, error) {
 	for _, kv := range list {
 		name, value, _ := strings.Cut(kv, "=")
 		if !utf8.ValidString(kv) {
-			return nil, unsupported("", "the variable %s is not UTF-8", quote.Arg(name))
+			return nil, checkSupported("", "the variable %s is not UTF-8", quote.Arg(name))
 		}
 		vars[name] = value
 	}

@@ -14,7 +14,7 @@ import (
 
 // Policy returns the policy of a cell.
 func (e *Engine) Policy(ctx context.Context, name string) (*api.PolicyResult, error) {
-	res, err := told(e.client.Cells.Named(name).Policy(ctx))
+	res, err := asEngineError(e.client.Cells.Named(name).Policy(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +43,12 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	case len(given.Addresses) > 0:
 		return nil, refuse("policy apply --grant-address")
 	}
-	return told(e.client.Cells.Named(name).SetPolicy(ctx, policyText(&f)))
+	return asEngineError(e.client.Cells.Named(name).SetPolicy(ctx, policyText(&f)))
 }
 
 // SuggestPolicy returns a policy that allows what a run was denied.
 func (e *Engine) SuggestPolicy(ctx context.Context, name, run string) (*api.PolicySuggestion, error) {
-	res, err := told(e.client.Policies.Suggest(ctx, api.SuggestBody{Cell: name, Run: run}))
+	res, err := asEngineError(e.client.Policies.Suggest(ctx, api.SuggestBody{Cell: name, Run: run}))
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (e *Engine) SuggestPolicy(ctx context.Context, name, run string) (*api.Poli
 	return res, nil
 }
 
-// referred finds a policy.
-func (e *Engine) referred(ctx context.Context, ref engine.PolicyRef) (*policy.Policy, error) {
+// findPolicy finds a policy.
+func (e *Engine) findPolicy(ctx context.Context, ref engine.PolicyRef) (*policy.Policy, error) {
 	file := ref.File
 	if file == nil {
 		res, err := e.Policy(ctx, ref.Cell)
@@ -79,11 +79,11 @@ func (e *Engine) referred(ctx context.Context, ref engine.PolicyRef) (*policy.Po
 
 // DiffPolicies compares two policies key by key.
 func (e *Engine) DiffPolicies(ctx context.Context, a, b engine.PolicyRef) (*api.PolicyDiff, error) {
-	left, err := e.referred(ctx, a)
+	left, err := e.findPolicy(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	right, err := e.referred(ctx, b)
+	right, err := e.findPolicy(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (e *Engine) DiffPolicies(ctx context.Context, a, b engine.PolicyRef) (*api.
 // ExplainPolicy returns the decision of a policy.
 func (e *Engine) ExplainPolicy(ctx context.Context, ref engine.PolicyRef, q engine.PolicyQuestion) (*policy.Explanation, error) {
 	if q.Path == "" && q.Syscall == "" && q.Request == nil {
-		p, err := e.referred(ctx, ref)
+		p, err := e.findPolicy(ctx, ref)
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent))
 // decision.
 func (e *Engine) Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error) {
 	here := r.Apply && !e.client.Local()
-	res, err := told(e.client.Cells.Named(r.Cell).Choose(ctx, client.Choose{Attempt: r.Attempt, Reason: r.Reason, Force: r.Force, Apply: r.Apply && !here}))
+	res, err := asEngineError(e.client.Cells.Named(r.Cell).Choose(ctx, client.Choose{Attempt: r.Attempt, Reason: r.Reason, Force: r.Force, Apply: r.Apply && !here}))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func raceEvent(m sse.Event, events func(api.RaceEvent)) (*api.RaceResult, error)
 		if err := decode(m.Data, &p); err != nil {
 			return nil, err
 		}
-		return nil, reported(problem(&p))
+		return nil, reportedError(problem(&p))
 	case api.RaceForked, api.RaceStarted, api.RaceJudging:
 	}
 	return nil, nil //nolint:nilnil // the race goes on

@@ -35,10 +35,10 @@ func refusals() []refusal {
 func refuse(what string) error {
 	list := refusals()
 	r := list[slices.IndexFunc(list, func(r refusal) bool { return r.what == what })]
-	return unsupported(r.instead, "%s %s", r.what, r.why)
+	return checkSupported(r.instead, "%s %s", r.what, r.why)
 }
 
-// unsupported refuses what the API cannot do.
-func unsupported(hint, format string, args ...any) error {
+// checkSupported refuses what the API cannot do.
+func checkSupported(hint, format string, args ...any) error {
 	return api.Refusef(api.CodeUnsupported, hint, format, args...)
 }

@@ -40,7 +40,7 @@ func (e *Engine) send(ctx context.Context, method, path, accept string, body any
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return told(e.client.Do(req))
+	return asEngineError(e.client.Do(req))
 }
 
 // ask sends a request and reads the document of its answer into doc, unless that is

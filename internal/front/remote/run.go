@@ -43,7 +43,7 @@ func (e *Engine) Run(ctx context.Context, r api.RunRequest, stdio engine.Stdio) 
 	case err != nil:
 		return nil, failure(err)
 	case m.Problem != nil:
-		return m.Result, reported(problem(m.Problem))
+		return m.Result, reportedError(problem(m.Problem))
 	case m.Result == nil:
 		return nil, malformed(errNoResult)
 	}
@@ -89,7 +89,7 @@ func (e *Engine) runBody(ctx context.Context, r api.RunRequest, input bool) (api
 func textOnly(args []string) error {
 	for _, a := range args {
 		if !utf8.ValidString(a) {
-			return unsupported("", "the argument %s is not UTF-8", quote.Arg(a))
+			return checkSupported("", "the argument %s is not UTF-8", quote.Arg(a))
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (e *Engine) Start(ctx context.Context, r api.StartRequest) (*api.StartResul
 			return nil, err
 		}
 	}
-	return told(e.client.Cells.Named(r.Cell).Start(ctx, body))
+	return asEngineError(e.client.Cells.Named(r.Cell).Start(ctx, body))
 }
 
 // Stop ends a live cell.
@@ -129,12 +129,12 @@ func (e *Engine) Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, e
 	if r.Grace >= 0 {
 		body.Grace = r.Grace.String()
 	}
-	return told(e.client.Cells.Named(r.Cell).Stop(ctx, body))
+	return asEngineError(e.client.Cells.Named(r.Cell).Stop(ctx, body))
 }
 
 // Pause stops the processes of a live cell.
 func (e *Engine) Pause(ctx context.Context, r api.PauseRequest) (*api.PauseResult, error) {
-	return told(e.client.Cells.Named(r.Cell).Pause(ctx, client.Pause{FSOnly: r.FSOnly}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Pause(ctx, client.Pause{FSOnly: r.FSOnly}))
 }
 
 // Resume continues the processes of a paused cell.
@@ -143,5 +143,5 @@ func (e *Engine) Resume(ctx context.Context, r api.ResumeRequest) (*api.PauseRes
 	if err != nil {
 		return nil, err
 	}
-	return told(e.client.Cells.Named(r.Cell).Resume(ctx, client.Resume{FSOnly: r.FSOnly, Credentials: settings.Credentials}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Resume(ctx, client.Resume{FSOnly: r.FSOnly, Credentials: settings.Credentials}))
 }

@@ -20,7 +20,7 @@ func (e *Engine) CellRuns(ctx context.Context, cell string) ([]api.RunInfo, erro
 // CountChanges counts what a session changed. The daemon counts that as it describes the
 // session.
 func (e *Engine) CountChanges(ctx context.Context, r api.DiffRequest) (int, error) {
-	info, err := told(e.client.Sessions.Named(r.Cell).Show(ctx))
+	info, err := asEngineError(e.client.Sessions.Named(r.Cell).Show(ctx))
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (e *Engine) CountChanges(ctx context.Context, r api.DiffRequest) (int, erro
 // Turns lists the turns of a session.
 func (e *Engine) Turns(ctx context.Context, cell string) (*api.TurnList, error) {
 	session := e.client.Sessions.Named(cell)
-	info, err := told(session.Show(ctx))
+	info, err := asEngineError(session.Show(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (e *Engine) Turns(ctx context.Context, cell string) (*api.TurnList, error) 
 
 // Rewind takes a session back to a turn, and starts nothing.
 func (e *Engine) Rewind(ctx context.Context, r api.RewindRequest) (*api.RewindResult, error) {
-	res, err := told(e.client.Sessions.Named(r.Cell).Rewind(ctx, client.Rewind{To: &r.To, Reason: r.Reason, NoStart: true}))
+	res, err := asEngineError(e.client.Sessions.Named(r.Cell).Rewind(ctx, client.Rewind{To: &r.To, Reason: r.Reason, NoStart: true}))
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,13 @@ func (e *Engine) Agents(ctx context.Context) ([]api.AgentState, error) {
 
 // Agent shows a coding agent of the daemon's host.
 func (e *Engine) Agent(ctx context.Context, name string) (*api.AgentDocument, error) {
-	return told(e.client.Agents.Get(ctx, name))
+	return asEngineError(e.client.Agents.Get(ctx, name))
 }
 
 // CheckAgent starts a coding agent of the daemon's host in an empty cell, far enough to
 // see it print its version.
 func (e *Engine) CheckAgent(ctx context.Context, name string) (*api.AgentState, error) {
-	return told(e.client.Agents.Check(ctx, name))
+	return asEngineError(e.client.Agents.Check(ctx, name))
 }
 
 // IsLocal reports whether the daemon is one of this host, and so has its directories.
@@ -72,7 +72,7 @@ func (e *Engine) PlanSession(ctx context.Context, r api.CreateSession, o api.Ses
 	if r.SessionSettings, err = e.sessionSettings(ctx, r.SessionSettings, o); err != nil {
 		return nil, err
 	}
-	return told(e.client.Sessions.Plan(ctx, r))
+	return asEngineError(e.client.Sessions.Plan(ctx, r))
 }
 
 // CreateSession starts a session of an agent of the daemon's host.
@@ -81,7 +81,7 @@ func (e *Engine) CreateSession(ctx context.Context, r api.CreateSession, o api.S
 	if r.SessionSettings, err = e.sessionSettings(ctx, r.SessionSettings, o); err != nil {
 		return nil, err
 	}
-	s, err := told(e.client.Sessions.Start(ctx, r))
+	s, err := asEngineError(e.client.Sessions.Start(ctx, r))
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +94,12 @@ func (e *Engine) RewindSession(ctx context.Context, name string, r api.RewindBod
 	if r.SessionSettings, err = e.sessionSettings(ctx, r.SessionSettings, o); err != nil {
 		return nil, err
 	}
-	return told(e.client.Sessions.Named(name).Rewind(ctx, r))
+	return asEngineError(e.client.Sessions.Named(name).Rewind(ctx, r))
 }
 
 // SendMessage types a message into a session, and presses Enter if asked.
 func (e *Engine) SendMessage(ctx context.Context, name, text string, enter bool) (api.SentMessage, error) {
-	sent, err := told(e.client.Sessions.Named(name).Send(ctx, client.Send{Message: text, NoNewline: !enter}))
+	sent, err := asEngineError(e.client.Sessions.Named(name).Send(ctx, client.Send{Message: text, NoNewline: !enter}))
 	if err != nil {
 		return api.SentMessage{}, err
 	}
@@ -134,7 +134,7 @@ func (e *Engine) ExecAgent(ctx context.Context, r api.ExecRequest, stdio engine.
 		}
 	}
 	if stdio.In == nil {
-		stdio.In = nothing{}
+		stdio.In = emptyInput{}
 	}
-	return e.visit(ctx, op.AgentSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
+	return e.attend(ctx, op.AgentSocket.At(r.Cell)+"?"+q.Encode(), r, stdio)
 }

@@ -68,7 +68,7 @@ type socket struct {
 	// started is called with the first message about the command.
 	started func(message)
 	// unread is the input on its way, nil if the daemon does not acknowledge it.
-	unread *unread
+	unread *unreadInput
 	// broken are the channels whose readers have gone.
 	broken [3]bool
 }
@@ -212,10 +212,10 @@ func (s *socket) pass(ctx context.Context, stdio engine.Stdio) {
 	}
 }
 
-// nothing is an empty input.
-type nothing struct{}
+// emptyInput is an empty input.
+type emptyInput struct{}
 
-func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyInput) Read([]byte) (int, error) { return 0, io.EOF }
 
 // signalName returns the name of a signal, without SIG.
 func signalName(sig os.Signal) string {

@@ -34,7 +34,7 @@ func (e *Engine) finishedMirrors(ctx context.Context, create bool) (h Home, list
 		return nil, nil, nil, err
 	}
 	list, err = h.ListMatching(ctx, api.CellFilter{})
-	if err == nil && slices.ContainsFunc(list, unfinished) {
+	if err == nil && slices.ContainsFunc(list, isMirror) {
 		if err = e.finishMirrors(ctx, h); err == nil {
 			list, err = h.ListMatching(ctx, api.CellFilter{})
 		}
@@ -45,7 +45,7 @@ func (e *Engine) finishedMirrors(ctx context.Context, create bool) (h Home, list
 	return h, list, release, nil
 }
 
-func unfinished(m api.CellInfo) bool {
+func isMirror(m api.CellInfo) bool {
 	return strings.HasPrefix(m.Name, prefixRead) || strings.HasPrefix(m.Name, prefixSent)
 }
 
@@ -67,7 +67,7 @@ func (e *Engine) finishMirrors(ctx context.Context, h Home) error {
 		return err
 	}
 	for _, m := range list {
-		if !unfinished(m) {
+		if !isMirror(m) {
 			continue
 		}
 		id, err := e.madeFrom(ctx, cells, m)
@@ -75,7 +75,7 @@ func (e *Engine) finishMirrors(ctx context.Context, h Home) error {
 		case err != nil:
 		case id != "" && !has(list, id):
 			err = h.Rename(ctx, m.Name, id)
-		case id != "" || abandoned(m, time.Now()):
+		case id != "" || isAbandoned(m, time.Now()):
 			err = h.RemoveAll(ctx, []string{m.Name}, true)
 		}
 		if err != nil {
@@ -85,8 +85,8 @@ func (e *Engine) finishMirrors(ctx context.Context, h Home) error {
 	return nil
 }
 
-// abandoned reports whether no cell can come of a mirror that has none.
-func abandoned(m api.CellInfo, now time.Time) bool {
+// isAbandoned reports whether no cell can come of a mirror that has none.
+func isAbandoned(m api.CellInfo, now time.Time) bool {
 	return strings.HasPrefix(m.Name, prefixRead) || now.Sub(m.CreatedAt) > uploadLife
 }
 

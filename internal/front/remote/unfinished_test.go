@@ -21,7 +21,7 @@ func TestAbandoned(t *testing.T) {
 		{prefixSent + "upl_x", uploadLife, false},
 		{prefixSent + "upl_x", uploadLife + time.Second, true},
 	} {
-		if got := abandoned(api.CellInfo{Name: c.name, CreatedAt: made}, made.Add(c.age)); got != c.want {
+		if got := isAbandoned(api.CellInfo{Name: c.name, CreatedAt: made}, made.Add(c.age)); got != c.want {
 			t.Errorf("%s after %v: %v", c.name, c.age, got)
 		}
 	}

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// unread counts the input that was sent and that the command has not read.
-type unread struct {
+// unreadInput counts the input that was sent and that the command has not read.
+type unreadInput struct {
 	mu    sync.Mutex
 	bytes int
 	freed chan struct{} // gets a value when bytes were read
 }
 
-func newUnread() *unread { return &unread{freed: make(chan struct{}, 1)} }
+func newUnread() *unreadInput { return &unreadInput{freed: make(chan struct{}, 1)} }
 
 // reserve waits until n bytes may be sent. It reports false if ctx ends before.
-func (u *unread) reserve(ctx context.Context, n int) bool {
+func (u *unreadInput) reserve(ctx context.Context, n int) bool {
 	for {
 		u.mu.Lock()
 		fits := u.bytes+n <= window
@@ -35,7 +35,7 @@ func (u *unread) reserve(ctx context.Context, n int) bool {
 }
 
 // release takes n bytes as read.
-func (u *unread) release(n int) {
+func (u *unreadInput) release(n int) {
 	u.mu.Lock()
 	u.bytes -= n
 	u.mu.Unlock()

@@ -191,5 +191,5 @@ func (e *Engine) sendStream(ctx context.Context, path, kind string, write func(i
 		}
 		return nil, failure(own) // why the body was cut off
 	}
-	return told(resp, err)
+	return asEngineError(resp, err)
 }

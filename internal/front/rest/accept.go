@@ -22,7 +22,7 @@ func negotiate(ctx huma.Context) error {
 	if len(given) == 0 {
 		return nil
 	}
-	wanted, some := accepted(given)
+	wanted, some := acceptedTypes(given)
 	offered := answerTypes(ctx.Operation())
 	if some && len(offered) > 0 && !slices.ContainsFunc(wanted, func(w string) bool {
 		return slices.ContainsFunc(offered, func(o string) bool { return covers(w, o) })
@@ -36,9 +36,9 @@ func negotiate(ctx huma.Context) error {
 	return nil
 }
 
-// accepted returns the types that a header Accept asks for, and reports whether it names
+// acceptedTypes returns the types that a header Accept asks for, and reports whether it names
 // any type, wanted or not. What is malformed is ignored.
-func accepted(header []string) (wanted []string, some bool) {
+func acceptedTypes(header []string) (wanted []string, some bool) {
 	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		kind, parameters, err := mime.ParseMediaType(part)
 		if err != nil || !strings.Contains(kind, "/") {

@@ -36,7 +36,7 @@ func (s *Server) checkAgent(ctx context.Context, c *call, in *InAgent) (*api.Age
 	if err != nil {
 		return nil, err
 	}
-	*st = c.shown(*st)
+	*st = c.hideHostDetails(*st)
 	return st, nil
 }
 
@@ -55,14 +55,14 @@ func (s *Server) listAgents(_ context.Context, c *call, in *Page) (*api.List[api
 	}
 	list := []api.AgentState{}
 	for _, e := range all {
-		list = append(list, c.shown(s.config.Agents.State(e)))
+		list = append(list, c.hideHostDetails(s.config.Agents.State(e)))
 	}
 	return cut(*in, list, func(a api.AgentState) string { return a.Name })
 }
 
-// shown leaves out what only the operator may know of the host: files and sources of
+// hideHostDetails leaves out what only the operator may know of the host: files and sources of
 // credentials.
-func (c *call) shown(a api.AgentState) api.AgentState {
+func (c *call) hideHostDetails(a api.AgentState) api.AgentState {
 	if !c.caller.isOperator() {
 		a.File, a.Program, a.Shown, a.Credentials = "", "", []string{}, []string{}
 		if a.Installed {
@@ -82,7 +82,7 @@ func (s *Server) getAgent(_ context.Context, c *call, in *InAgent) (*api.AgentDo
 	if err != nil {
 		return nil, err
 	}
-	doc := &api.AgentDocument{AgentState: c.shown(s.config.Agents.State(e))}
+	doc := &api.AgentDocument{AgentState: c.hideHostDetails(s.config.Agents.State(e))}
 	if e.File == "" || c.caller.isOperator() {
 		doc.Document = string(e.Text)
 	}

@@ -55,7 +55,7 @@ func (s *Server) addArchives() {
 		if err != nil {
 			return nil, err
 		}
-		return cut(in.Page, all, func(i api.CheckpointInfo) string { return aged(i.CreatedAt, i.CheckpointID) })
+		return cut(in.Page, all, func(i api.CheckpointInfo) string { return timeKey(i.CreatedAt, i.CheckpointID) })
 	})
 }
 

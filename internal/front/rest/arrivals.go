@@ -51,7 +51,7 @@ func (a *arrivals) wait() {
 		a.none = none
 	}
 	a.mu.Unlock()
-	within(none, arrivalLimit, arrivalLimit)
+	waitAtMost(none, arrivalLimit, arrivalLimit)
 }
 
 // expected is the key of the connection of a request that came by an inherited listener.
@@ -59,7 +59,7 @@ type expected struct{}
 
 // baseContext marks what comes by an inherited listener, and connContext its connections.
 func (s *Server) baseContext(l net.Listener) context.Context {
-	_, inherited := l.(Inherited)
+	_, inherited := l.(InheritedListener)
 	return context.WithValue(context.Background(), expected{}, inherited)
 }
 

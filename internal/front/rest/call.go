@@ -182,14 +182,14 @@ func (s *Server) engineCaller(c *call, expect *int64, env []string) caller.Calle
 	}
 	return caller.Caller{
 		ID: c.caller.id(), MayGive: gives, Budget: s.budget(c),
-		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.within(c.caller),
+		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling(), Within: s.allowedDirs(c.caller),
 		CannotDecide: !c.caller.may(Decide), Guest: guest, Sees: sees, Prefix: prefix, MayUse: c.caller.mayUse, FileSources: true,
 	}
 }
 
-// within returns the directories of the host that a caller may name; nil is every
+// allowedDirs returns the directories of the host that a caller may name; nil is every
 // one.
-func (s *Server) within(c sender) []string {
+func (s *Server) allowedDirs(c sender) []string {
 	if c.local {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (s *Server) listCells(ctx context.Context, c *call, in *listCellsInput) (*a
 		return nil, err
 	}
 	cells = slices.DeleteFunc(cells, func(i api.CellInfo) bool { return !c.caller.sees(i.Name) })
-	return cut(in.Page, cells, func(i api.CellInfo) string { return aged(i.CreatedAt, i.CellID) })
+	return cut(in.Page, cells, func(i api.CellInfo) string { return timeKey(i.CreatedAt, i.CellID) })
 }
 
 type createCellInput struct {

@@ -25,7 +25,9 @@ func (s *Server) addDetails() {
 				return nil, err
 			}
 			// What is not a statement yet comes last.
-			return cut(in.Page, list, func(l api.LogEntry) string { return fmt.Sprintf("%020d%s", uint64(l.Seq)-1, aged(l.CreatedAt, l.ID)) })
+			return cut(in.Page, list, func(l api.LogEntry) string {
+				return fmt.Sprintf("%020d%s", uint64(l.Seq)-1, timeKey(l.CreatedAt, l.ID))
+			})
 		})
 	handle(s, op.ListProcesses,
 		func(ctx context.Context, c *call, in *pagedCell) (*api.List[api.ProcessInfo], error) {

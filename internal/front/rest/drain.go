@@ -17,9 +17,9 @@ const (
 	interruptLimit = 30 * time.Second
 )
 
-// Inherited is a listener of a service manager, which keeps it open. A daemon that stops
+// InheritedListener is a listener of a service manager, which keeps it open. A daemon that stops
 // closes it first: callers then wait for the next daemon instead of being refused.
-type Inherited struct{ net.Listener }
+type InheritedListener struct{ net.Listener }
 
 // drain counts the requests that are being answered, and the runs that go on after their
 // answer, so that a daemon that stops can refuse new requests and wait for these.
@@ -103,7 +103,7 @@ func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request) (release f
 func (s *Server) end(srv *http.Server) error {
 	ended := s.drain.stop()
 	s.close()
-	within(ended, s.config.DrainLimit, drainLimit)
+	waitAtMost(ended, s.config.DrainLimit, drainLimit)
 	s.stop()
 	limit, cancel := context.WithTimeout(context.Background(), cmp.Or(s.config.InterruptLimit, interruptLimit))
 	defer cancel()
@@ -119,8 +119,8 @@ func (s *Server) end(srv *http.Server) error {
 	return err
 }
 
-// within waits for done, but no longer than a limit; 0 is the usual one.
-func within(done <-chan struct{}, limit, usual time.Duration) {
+// waitAtMost waits for done, but no longer than a limit; 0 is the usual one.
+func waitAtMost(done <-chan struct{}, limit, usual time.Duration) {
 	if limit == 0 {
 		limit = usual
 	}
@@ -135,7 +135,7 @@ func within(done <-chan struct{}, limit, usual time.Duration) {
 // closeInherited closes the listeners of a service manager.
 func closeInherited(listeners []net.Listener) (err error) {
 	for _, l := range listeners {
-		if _, ok := l.(Inherited); ok {
+		if _, ok := l.(InheritedListener); ok {
 			err = errors.Join(err, l.Close())
 		}
 	}

@@ -141,7 +141,7 @@ func TestAcceptedAtTheEnd(t *testing.T) {
 	s := New(Config{Engine: func(caller.Caller) Engine { return nil }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, Inherited{l}) }()
+	go func() { ended <- s.Serve(ctx, InheritedListener{l}) }()
 	<-l.accepting
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {

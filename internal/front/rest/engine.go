@@ -82,7 +82,7 @@ type decider interface {
 	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
-	Accepted(ctx context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error)
+	AcceptedState(ctx context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error)
 	RecordPublication(ctx context.Context, cell string, b api.PublicationBody) error
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 	Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error)

@@ -35,7 +35,7 @@ func (s *Server) listReceipts(ctx context.Context, c *call, in *OfCell) (*api.Li
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(r api.ReceiptInfo) bool { return !c.caller.sees(r.Cell) })
-	return cut(in.Page, list, func(r api.ReceiptInfo) string { return aged(r.CreatedAt, r.ReceiptID) })
+	return cut(in.Page, list, func(r api.ReceiptInfo) string { return timeKey(r.CreatedAt, r.ReceiptID) })
 }
 
 // visible refuses the name of a cell that the caller may not know of. "" is none.
@@ -122,7 +122,7 @@ func (s *Server) listDecisions(ctx context.Context, c *call, in *listDecisionsIn
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(d api.DecisionInfo) bool { return !c.caller.sees(d.Cell) })
-	return cut(in.Page, list, func(d api.DecisionInfo) string { return aged(d.CreatedAt, d.DecisionID) })
+	return cut(in.Page, list, func(d api.DecisionInfo) string { return timeKey(d.CreatedAt, d.DecisionID) })
 }
 
 func (s *Server) graph(ctx context.Context, c *call, in *Page) (*api.List[api.GraphNode], error) {
@@ -134,5 +134,5 @@ func (s *Server) graph(ctx context.Context, c *call, in *Page) (*api.List[api.Gr
 	for i := range nodes {
 		nodes[i].Heads = slices.DeleteFunc(nodes[i].Heads, func(cell string) bool { return !c.caller.sees(cell) })
 	}
-	return cut(*in, nodes, func(n api.GraphNode) string { return aged(n.CreatedAt, n.CheckpointID) })
+	return cut(*in, nodes, func(n api.GraphNode) string { return timeKey(n.CreatedAt, n.CheckpointID) })
 }

@@ -173,7 +173,7 @@ func (j *execJob) stream(ctx context.Context, w http.ResponseWriter) {
 	stop := func() {}
 	defer func() { stop() }()
 	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name, cancel} }}
-	end, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
+	end, err := j.do(ctx, out.writerTo("stdout"), out.writerTo("stderr"), func(id string) {
 		events = newEventStream(w)
 		stop = events.beat()
 		_ = events.send("started", api.ExecStarted{ExecID: id})

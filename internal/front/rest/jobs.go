@@ -42,8 +42,8 @@ func (j *jobs) count() int {
 	return len(j.runs)
 }
 
-// known reports whether this daemon carries out a run.
-func (j *jobs) known(id string) bool {
+// has reports whether this daemon carries out a run.
+func (j *jobs) has(id string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, ok := j.runs[id]

@@ -93,8 +93,8 @@ func isKeyed(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.Header.Values("Idempotency-Key") != nil && !isPort && !isSite(r)
 }
 
-// once carries out a POST with an idempotency key, and answers its repetitions.
-func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
+// carryOutOnce carries out a POST with an idempotency key, and answers its repetitions.
+func (s *Server) carryOutOnce(w http.ResponseWriter, r *http.Request, c *call) {
 	key := strings.Join(r.Header.Values("Idempotency-Key"), " ") // several are malformed
 	content, err := s.keyedContent(w, r, key, c.caller.rights())
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, reque
 		err = requests.ForgetRequest(ctx, q.ID)
 	} else {
 		var text []byte
-		if text, err = json.Marshal(rec.kept()); err == nil {
+		if text, err = json.Marshal(rec.answerToKeep()); err == nil {
 			err = requests.AnswerRequest(ctx, q.ID, text)
 		}
 	}
@@ -235,9 +235,9 @@ func (s *Server) repeatRun(w http.ResponseWriter, r *http.Request, c *call, requ
 func (s *Server) settledRun(ctx context.Context, engine Engine, id string) (*api.RunInfo, error) {
 	info, err := engine.RunInfo(ctx, id)
 	if err == nil {
-		err = s.settled(ctx, *info)
+		err = s.waitUntilFree(ctx, *info)
 	}
-	if err != nil || info.State != "running" || s.jobs.known(id) {
+	if err != nil || info.State != "running" || s.jobs.has(id) {
 		return info, err
 	}
 	if err := engine.Settle(ctx, info.Cell); err != nil {
@@ -291,9 +291,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// kept returns what is kept of the answer. A stream, the beginning of a run and a
+// answerToKeep returns what is kept of the answer. A stream, the beginning of a run and a
 // large answer are made again from the run.
-func (r *recorder) kept() keptAnswer {
+func (r *recorder) answerToKeep() keptAnswer {
 	k := keptAnswer{Status: r.status, Header: map[string]string{}}
 	for _, name := range []string{"Content-Type", "Location", "ETag"} {
 		if value := r.Header().Get(name); value != "" {

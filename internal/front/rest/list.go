@@ -45,8 +45,8 @@ func badCursor() error {
 	return api.Usagef("use `next` of the page before", "malformed cursor")
 }
 
-// aged returns the key of an item that was made at a time.
-func aged(at time.Time, id string) string {
+// timeKey returns the key of an item that was made at a time.
+func timeKey(at time.Time, id string) string {
 	return at.UTC().Format(agedLayout) + id
 }
 

@@ -47,7 +47,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	var own, inherited sync.WaitGroup
 	serve := func(l net.Listener) {
 		serving := &own
-		if _, ok := l.(Inherited); ok {
+		if _, ok := l.(InheritedListener); ok {
 			serving = &inherited
 		}
 		serving.Go(func() {
@@ -99,9 +99,9 @@ func (s *Server) Handler() http.Handler {
 		r = s.traces.begin(r)
 		s.receive(w, r)
 		c, err := s.newCall(r)
-		seen := &observed{ResponseWriter: w}
+		seen := &observedAnswer{ResponseWriter: w}
 		defer s.observe(seen, r, c, time.Now())
-		defer func() { s.recovered(seen, c, recover()) }()
+		defer func() { s.answerPanic(seen, c, recover()) }()
 		seen.Header().Set("X-Request-Id", c.id)
 		release := func() {}
 		if err == nil {
@@ -123,16 +123,16 @@ func (s *Server) Handler() http.Handler {
 		c.valid = valid
 		r = r.WithContext(context.WithValue(ctx, callKey, c))
 		if isKeyed(r) && c.caller.name != "" {
-			s.once(seen, r, c)
+			s.carryOutOnce(seen, r, c)
 		} else {
 			s.dispatch(seen, r)
 		}
 	})
 }
 
-// recovered answers a request whose handler has failed with a panic v; nil is none. An
+// answerPanic answers a request whose handler has failed with a panic v; nil is none. An
 // answer that has begun is cut off.
-func (s *Server) recovered(w *observed, c *call, v any) {
+func (s *Server) answerPanic(w *observedAnswer, c *call, v any) {
 	switch v {
 	case nil:
 		return

@@ -47,7 +47,7 @@ func (s *Server) addMoves() {
 				return nil, err
 			}
 		}
-		return c.engine.Accepted(ctx, in.Cell, in.Roots, in.Receipts)
+		return c.engine.AcceptedState(ctx, in.Cell, in.Roots, in.Receipts)
 	})
 	handle(s, op.ReportPublication,
 		func(ctx context.Context, c *call, in *publicationInput) (*empty, error) {

@@ -10,20 +10,20 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
-// observed is an answer whose status is noted.
-type observed struct {
+// observedAnswer is an answer whose status is noted.
+type observedAnswer struct {
 	http.ResponseWriter
 	status int
 }
 
-func (o *observed) WriteHeader(status int) {
+func (o *observedAnswer) WriteHeader(status int) {
 	if o.status == 0 || o.status < http.StatusOK {
 		o.status = status
 	}
 	o.ResponseWriter.WriteHeader(status)
 }
 
-func (o *observed) Write(p []byte) (int, error) {
+func (o *observedAnswer) Write(p []byte) (int, error) {
 	if o.status == 0 {
 		o.status = http.StatusOK
 	}
@@ -31,13 +31,13 @@ func (o *observed) Write(p []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+func (o *observedAnswer) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // Flush implements http.Flusher.
-func (o *observed) Flush() { _ = http.NewResponseController(o.ResponseWriter).Flush() }
+func (o *observedAnswer) Flush() { _ = http.NewResponseController(o.ResponseWriter).Flush() }
 
 // Hijack implements http.Hijacker.
-func (o *observed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (o *observedAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if o.status == 0 {
 		o.status = http.StatusSwitchingProtocols
 	}
@@ -45,7 +45,7 @@ func (o *observed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // observe records a request that was answered.
-func (s *Server) observe(w *observed, r *http.Request, c *call, begin time.Time) {
+func (s *Server) observe(w *observedAnswer, r *http.Request, c *call, begin time.Time) {
 	took := time.Since(begin)
 	if w.status == 0 {
 		w.status = http.StatusOK // of an answer without a body

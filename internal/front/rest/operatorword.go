@@ -46,12 +46,12 @@ func operatorRules() map[string]operatorRule {
 	}
 }
 
-func forbidden(f operatorField, hint, format string, args ...any) error {
+func forbiddenError(f operatorField, hint, format string, args ...any) error {
 	return api.Refusef(api.CodeForbidden, hint, f.name+": "+format, args...)
 }
 
 func operatorOnly(_ context.Context, _ *call, f operatorField) error {
-	return forbidden(f, "leave it out, or ask the operator", "only the operator may send it")
+	return forbiddenError(f, "leave it out, or ask the operator", "only the operator may send it")
 }
 
 func unlessValue(text string) operatorRule {
@@ -76,7 +76,7 @@ func ifValue(text string) operatorRule {
 func patternsThatAdd(_ context.Context, _ *call, f operatorField) error {
 	for i := range f.value.Len() {
 		if p := f.value.Index(i).String(); strings.HasPrefix(p, "!") {
-			return forbidden(f, `leave it out, or write a name that begins with ! as \!`, "the pattern %q takes a rule back, which only the operator may", p)
+			return forbiddenError(f, `leave it out, or write a name that begins with ! as \!`, "the pattern %q takes a rule back, which only the operator may", p)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func patternsThatAdd(_ context.Context, _ *call, f operatorField) error {
 func outputOfOthers(_ context.Context, _ *call, f operatorField) error {
 	n, err := outputLimit(f.value.String())
 	if err == nil && n > api.DefaultOutputLimit {
-		err = forbidden(f, "leave it out, or send at most 64MiB", "only the operator stores more than 64MiB of a stream")
+		err = forbiddenError(f, "leave it out, or send at most 64MiB", "only the operator stores more than 64MiB of a stream")
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func grantOfToken(ctx context.Context, c *call, f operatorField) error {
 	granted := slices.Concat(ceiling.Process.AllowSyscalls, engine.AddressesOf(ceiling))
 	for i := range f.value.Len() {
 		if name := f.value.Index(i).String(); !slices.Contains(granted, name) {
-			return forbidden(f, "leave it out, or ask the operator", "the policy of the token does not grant %q", name)
+			return forbiddenError(f, "leave it out, or ask the operator", "the policy of the token does not grant %q", name)
 		}
 	}
 	return nil
@@ -117,14 +117,14 @@ func controlOfToken(_ context.Context, c *call, f operatorField) error {
 	if len(c.caller.grant.AllowControl) > 0 {
 		return nil // the engine bounds the patterns by these
 	}
-	return forbidden(f, mayControl("PATTERN"), "the caller may not have control files written")
+	return forbiddenError(f, mayControl("PATTERN"), "the caller may not have control files written")
 }
 
 func setuidOfToken(_ context.Context, c *call, f operatorField) error {
 	if slices.Contains(c.caller.grant.AllowControl, "**") {
 		return nil
 	}
-	return forbidden(f, mayControl("'**'"), "the caller may not keep set-id bits")
+	return forbiddenError(f, mayControl("'**'"), "the caller may not keep set-id bits")
 }
 
 func targetOfToken(ctx context.Context, c *call, f operatorField) error {
@@ -138,7 +138,7 @@ func targetOfToken(ctx context.Context, c *call, f operatorField) error {
 	if status.Source != "" && filepath.Clean(f.value.String()) == status.Source {
 		return nil
 	}
-	return forbidden(f, mayControl("PATTERN"), "the caller may not write to a directory other than the source of the cell")
+	return forbiddenError(f, mayControl("PATTERN"), "the caller may not write to a directory other than the source of the cell")
 }
 
 // isOperator reports whether the sender is the operator: the daemon's own user, or a token

@@ -32,8 +32,8 @@ type portProxy struct {
 	conn *cellConn
 }
 
-// hidden returns what a request has for the daemon, or for this connection.
-func hidden() []string { return []string{"Authorization", "Cookie", "Expect"} }
+// hiddenHeaders returns what a request has for the daemon, or for this connection.
+func hiddenHeaders() []string { return []string{"Authorization", "Cookie", "Expect"} }
 
 // serve sends the request over a connection that join makes, and its answer back.
 func (p *portProxy) serve(ctx context.Context, join func(context.Context, io.ReadWriter) error) {
@@ -92,9 +92,9 @@ func (t portTarget) url() *url.URL {
 	return u
 }
 
-// unwanted are headers of an answer that a client would follow or keep for the whole
+// unwantedHeaders are headers of an answer that a client would follow or keep for the whole
 // site of the daemon, besides those that begin with Access-Control-.
-func unwanted() []string {
+func unwantedHeaders() []string {
 	return []string{
 		"Set-Cookie", "Set-Cookie2", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Refresh",
 		"Report-To", "Reporting-Endpoints", "Nel", "Www-Authenticate", "X-Request-Id",
@@ -102,7 +102,7 @@ func unwanted() []string {
 }
 
 func isUnwanted(name string) bool {
-	return slices.Contains(unwanted(), name) || strings.HasPrefix(name, "Access-Control-")
+	return slices.Contains(unwantedHeaders(), name) || strings.HasPrefix(name, "Access-Control-")
 }
 
 // guard changes an answer so that it cannot act in the name of the daemon.
@@ -114,7 +114,7 @@ func (p *portProxy) guard(res *http.Response) error {
 	}
 	if location := res.Header.Get("Location"); location != "" {
 		res.Header.Del("Location")
-		if inside, ok := p.inside(location); ok {
+		if inside, ok := p.outsideLocation(location); ok {
 			res.Header.Set("Location", inside)
 		}
 	}
@@ -133,10 +133,10 @@ func (p *portProxy) dropTrailers() {
 	}
 }
 
-// inside returns where a redirect of the listener leads, seen from outside. Clients
+// outsideLocation returns where a redirect of the listener leads, seen from outside. Clients
 // follow redirects with their token: one that leads elsewhere, such as to another
 // route of the daemon, is not passed on.
-func (p *portProxy) inside(location string) (string, bool) {
+func (p *portProxy) outsideLocation(location string) (string, bool) {
 	u, err := p.target.url().Parse(location)
 	if err != nil || u.Scheme != "http" || u.Opaque != "" || u.User != nil || !p.isListener(u.Host) {
 		return "", false

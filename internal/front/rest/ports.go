@@ -113,7 +113,7 @@ func (s *Server) servePort(x *exchange, t portTarget) {
 			x.fail(err)
 			return
 		}
-		p := &portProxy{exchange: x, target: t, wait: portWait, hide: hidden()}
+		p := &portProxy{exchange: x, target: t, wait: portWait, hide: hiddenHeaders()}
 		p.serve(ctx, join)
 	})
 }

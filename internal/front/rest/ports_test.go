@@ -35,7 +35,7 @@ type portTest struct {
 // closed afterwards.
 func newPortTest(t *testing.T, talk func(net.Conn)) *portTest {
 	t.Helper()
-	p := &portTest{T: t, wait: time.Minute, hide: hidden(), ended: make(chan struct{}, 1)}
+	p := &portTest{T: t, wait: time.Minute, hide: hiddenHeaders(), ended: make(chan struct{}, 1)}
 	var err error
 	if p.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func (s *Server) problemOf(c *call, err error) *problem {
 		full.Code, e = api.CodeDiskFull, &full
 	}
 	if !c.commands {
-		e = s.worded(e)
+		e = s.rephrase(e)
 	}
 	p := newProblem(c.id, statusOf(e), e)
 	switch p.Status {

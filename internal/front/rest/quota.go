@@ -27,10 +27,10 @@ type consumer interface {
 	SavedCell(ctx context.Context, name, checkpoint string) (*engine.SavedCell, error)
 }
 
-// starting are the cells that the daemon is about to make live. Until they are, their
+// startingCells are the cells that the daemon is about to make live. Until they are, their
 // part of a quota is held by the limiter; afterwards they are counted where they are
 // recorded. The mutex orders both.
-type starting struct {
+type startingCells struct {
 	mu    sync.Mutex
 	cells map[string]bool
 }
@@ -128,7 +128,7 @@ type diskBudget struct {
 }
 
 func (b *diskBudget) Use(bytes int64) error {
-	if b.Stale() {
+	if b.IsStale() {
 		if err := b.Renew(func() (int64, error) { return usedDisk(context.WithoutCancel(b.ctx), b.call) }); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *Server) acquireAgain(ctx context.Context, c *call, name string, a token
 
 // begin adds cells that are about to be live. end removes them, and calls free. The
 // caller of begin holds mu.
-func (s *starting) begin(names []string, free func()) (end func()) {
+func (s *startingCells) begin(names []string, free func()) (end func()) {
 	if s.cells == nil {
 		s.cells = map[string]bool{}
 	}

@@ -63,7 +63,7 @@ func (s *Server) addRace() {
 
 // raceRequest checks a body. It returns the engine that acts under the ceiling, and with
 // the credentials, of the request.
-func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req api.RaceRequest, m measured, err error) {
+func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req api.RaceRequest, m measuredEngine, err error) {
 	if req, err = s.raceOf(c, in.Body); err != nil {
 		return req, m, err
 	}
@@ -73,7 +73,7 @@ func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (req a
 	}
 	req.RunOptions = set.options
 	expect, err := expectation(in.Match)
-	return req, measured{Engine: s.actFor(c, nil, set.env), server: s, call: c, expect: expect}, err
+	return req, measuredEngine{Engine: s.actFor(c, nil, set.env), server: s, call: c, expect: expect}, err
 }
 
 // raceOf checks what a body says about the attempts.
@@ -131,7 +131,7 @@ func (s *Server) jobsOf(c *call) int {
 
 // streamRace answers with what happens in a race. A race that is refused before its
 // forks exist is answered with a problem.
-func (s *Server) streamRace(ctx context.Context, c *call, engine measured, req api.RaceRequest, w http.ResponseWriter) {
+func (s *Server) streamRace(ctx context.Context, c *call, engine measuredEngine, req api.RaceRequest, w http.ResponseWriter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var events *eventStream

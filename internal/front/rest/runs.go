@@ -59,7 +59,7 @@ func (s *Server) listRuns(ctx context.Context, c *call, cell string, page Page) 
 	}
 	for _, r := range runs {
 		c.hideSources(r.Session)
-		if err := s.settled(ctx, r); err != nil {
+		if err := s.waitUntilFree(ctx, r); err != nil {
 			return nil, err
 		}
 	}
@@ -91,8 +91,8 @@ type InCellRun struct {
 
 func (i InCellRun) name() runName { return runName{run: i.Run, cell: i.Cell} }
 
-// settled waits until the cell of a run that has ended is free.
-func (s *Server) settled(ctx context.Context, r api.RunInfo) error {
+// waitUntilFree waits until the cell of a run that has ended is free.
+func (s *Server) waitUntilFree(ctx context.Context, r api.RunInfo) error {
 	if r.State != "ended" {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *Server) getRun(ctx context.Context, c *call, name runName) (*api.RunInf
 		return nil, api.Missing("run", name.run, "")
 	}
 	c.hideSources(info.Session)
-	return info, s.settled(ctx, *info)
+	return info, s.waitUntilFree(ctx, *info)
 }
 
 func (s *Server) cancelRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
@@ -251,7 +251,7 @@ func (j *runJob) run(ctx context.Context, stdio engine.Stdio, stdout, stderr io.
 		remove = j.server.jobs.add(id, cancel)
 		begun(id)
 	}
-	return measured{Engine: j.engine, server: j.server, call: j.call}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)
+	return measuredEngine{Engine: j.engine, server: j.server, call: j.call}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)
 }
 
 // finish answers with the result when the run has ended.
@@ -311,7 +311,7 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 	stop := func() {}
 	defer func() { stop() }()
 	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name, cancel} }}
-	res, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
+	res, err := j.do(ctx, out.writerTo("stdout"), out.writerTo("stderr"), func(id string) {
 		events = newEventStream(w)
 		stop = events.beat()
 		_ = events.send("started", api.RunStarted{RunID: id, State: "running"})
@@ -340,7 +340,7 @@ type lateWriter struct {
 	part func(name string) streamPart
 }
 
-func (l lateWriter) named(name string) io.Writer {
+func (l lateWriter) writerTo(name string) io.Writer {
 	return writerFunc(func(p []byte) (int, error) { return l.part(name).Write(p) })
 }
 

@@ -88,9 +88,9 @@ type Server struct {
 	gate     *token.Gate
 	limiter  *token.Limiter
 	streams  streams
-	starting starting
+	starting startingCells
 	captures captures
-	held     held
+	held     heldAgents
 	drain    drain
 	arrivals arrivals
 	// words are those of hints.

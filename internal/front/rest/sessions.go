@@ -61,7 +61,7 @@ func missingSession(name string) error {
 
 // session describes a session that was started to the caller.
 func (c *call) session(ctx context.Context, name string) (*api.AgentSession, error) {
-	i, err := c.wholeSession(ctx, name, session.Begun)
+	i, err := c.wholeSession(ctx, name, session.ShowStarted)
 	if err == nil {
 		c.hideSources(&i.SessionTerms)
 	}
@@ -131,7 +131,7 @@ func (s *Server) listSessions(ctx context.Context, c *call, in *listSessionsInpu
 		c.hideSources(&list[i].SessionTerms)
 	}
 	list = slices.DeleteFunc(list, func(i api.AgentSession) bool { return in.Status != "" && i.Status != in.Status })
-	return cut(in.Page, list, func(i api.AgentSession) string { return aged(i.StartedAt, i.CellID) })
+	return cut(in.Page, list, func(i api.AgentSession) string { return timeKey(i.StartedAt, i.CellID) })
 }
 
 type pagedSession struct {
@@ -179,7 +179,7 @@ func timeline(ctx context.Context, c *call, in *pagedSession) (*api.List[api.Tim
 		if same++; i == 0 || !t.At.Equal(all[i-1].At) {
 			same = 0
 		}
-		list[i] = placed{t, aged(t.At, fmt.Sprintf("%08d", same))}
+		list[i] = placed{t, timeKey(t.At, fmt.Sprintf("%08d", same))}
 	}
 	page, err := cut(in.Page, list, func(p placed) string { return p.key })
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/forkcell/forkcell/internal/session"
 )
 
-// held are the agents that their first clients execute, by the runs of their sessions.
-type held struct {
+// heldAgents are the agents that their first clients execute, by the runs of their sessions.
+type heldAgents struct {
 	mu     sync.Mutex
-	agents map[string]*session.Started
+	agents map[string]*session.Running
 }
 
-func (h *held) keep(s *session.Started) {
+func (h *heldAgents) keep(s *session.Running) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.agents == nil {
-		h.agents = map[string]*session.Started{}
+		h.agents = map[string]*session.Running{}
 	}
 	h.agents[s.RunID] = s
 	time.AfterFunc(api.AgentLimit, func() { h.take(s.RunID) })
 }
 
 // take returns the agent of a run, which only one caller gets; nil if there is none.
-func (h *held) take(run string) *session.Started {
+func (h *heldAgents) take(run string) *session.Running {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.agents[run]
@@ -76,7 +76,7 @@ func (s *Server) agentSocket(ctx context.Context, x *exchange, in *agentSocketIn
 }
 
 // executeHeld executes an agent. A session whose agent could not be executed is taken back.
-func executeHeld(ctx context.Context, e Engine, started *session.Started, req api.ExecRequest, io engine.Stdio) (*api.ExecResult, error) {
+func executeHeld(ctx context.Context, e Engine, started *session.Running, req api.ExecRequest, io engine.Stdio) (*api.ExecResult, error) {
 	var begun atomic.Bool
 	tell := io.Started
 	io.Started = func(id string) {
@@ -91,7 +91,7 @@ func executeHeld(ctx context.Context, e Engine, started *session.Started, req ap
 }
 
 // takeAgent returns the agent of a session that waits for its first client.
-func (s *Server) takeAgent(ctx context.Context, c *call, name string) (*session.Started, error) {
+func (s *Server) takeAgent(ctx context.Context, c *call, name string) (*session.Running, error) {
 	i, err := c.session(ctx, name)
 	if err != nil {
 		return nil, err

@@ -56,13 +56,13 @@ func (s *Server) createSession(ctx context.Context, c *call, in *createSessionIn
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.executed(ctx, c, e, started, b.Hold)
+	i, err := s.executeAgent(ctx, c, e, started, b.Hold)
 	return &createdSession{Location: "/v1/sessions/" + started.Cell, Body: i}, err
 }
 
-// executed executes the agent of a session, or holds it for its first client, and
+// executeAgent executes the agent of a session, or holds it for its first client, and
 // describes the session.
-func (s *Server) executed(ctx context.Context, c *call, e sessionEngine, started *session.Started, hold bool) (*api.AgentSession, error) {
+func (s *Server) executeAgent(ctx context.Context, c *call, e sessionEngine, started *session.Running, hold bool) (*api.AgentSession, error) {
 	if hold {
 		s.held.keep(started)
 	} else if err := started.Leave(ctx, e); err != nil {
@@ -71,8 +71,8 @@ func (s *Server) executed(ctx context.Context, c *call, e sessionEngine, started
 	return c.session(context.WithoutCancel(ctx), started.Cell)
 }
 
-func (p *plannedSession) order(s *Server, base, name string) session.Order {
-	return session.Order{
+func (p *plannedSession) order(s *Server, base, name string) session.Start {
+	return session.Start{
 		Plan: p.Plan, Base: base, Name: name, OnTop: p.Plan.OnTop, Options: p.Options, PathDirs: p.PathDirs,
 		Notes: func(text string) { s.logger.Info("session", "base", base, "note", text) },
 	}
@@ -99,7 +99,7 @@ func (s *Server) newSession(ctx context.Context, c *call, b api.CreateSession) (
 	if !c.caller.sees(b.Cell) {
 		return nil, api.Missing("cell", b.Cell, "")
 	}
-	w := session.Wish{
+	w := session.Request{
 		Agent: b.Agent, Mode: cmp.Or(b.Mode, session.Strict), Autonomy: cmp.Or(b.Autonomy, "yolo"), Turns: cmp.Or(b.Turns, session.TurnsAuto), Arguments: b.Arguments,
 		OnTop: b.OnTop,
 	}
@@ -107,7 +107,7 @@ func (s *Server) newSession(ctx context.Context, c *call, b api.CreateSession) (
 }
 
 // prepareSession decides about a session in a cell or in a fork of it.
-func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGit bool, b api.SessionSettings, w session.Wish) (*plannedSession, error) {
+func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGit bool, b api.SessionSettings, w session.Request) (*plannedSession, error) {
 	// A rewind has the mode of its session.
 	if w.Mode == session.Breakglass && !c.caller.isOperator() {
 		return nil, api.Refusef(api.CodeForbidden, "leave it out, or ask the operator", "only the operator starts a session in the mode breakglass")
@@ -131,7 +131,7 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 	if err := c.underSession(ctx, cell, p.Plan); err != nil {
 		return nil, err
 	}
-	bounded, err := s.engineCaller(c, nil, nil).Under(p.Plan.Policy())
+	bounded, err := s.engineCaller(c, nil, nil).UnderCeiling(p.Plan.Policy())
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (e sessionEngine) Start(ctx context.Context, r api.StartRequest) (*api.Star
 
 // rewindSession takes a session back to a turn, and starts its agent again.
 func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[api.RewindBody]) (*api.RewoundSession, error) {
-	i, err := c.wholeSession(ctx, in.Session, session.Begun)
+	i, err := c.wholeSession(ctx, in.Session, session.ShowStarted)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (s *Server) rewindSession(ctx context.Context, c *call, in *sessionInput[ap
 	if err != nil {
 		return nil, err
 	}
-	out.Session, err = s.executed(ctx, c, e, started, b.Hold)
+	out.Session, err = s.executeAgent(ctx, c, e, started, b.Hold)
 	return out, err
 }
 
@@ -284,7 +284,7 @@ func turnOf(ctx context.Context, c *call, name string, given *int) (int, error) 
 
 // sessionAgain decides about a session that had been decided about before.
 func (s *Server) sessionAgain(ctx context.Context, c *call, i *api.AgentSession, b api.SessionSettings) (*plannedSession, error) {
-	w := session.Wish{
+	w := session.Request{
 		Agent: i.Agent, Mode: cmp.Or(b.Mode, i.Mode), Autonomy: cmp.Or(b.Autonomy, i.Autonomy), Turns: cmp.Or(b.Turns, i.Turns),
 		Arguments: slices.Clone(b.Arguments), Earlier: &i.SessionTerms,
 	}
@@ -295,7 +295,7 @@ func (s *Server) sessionAgain(ctx context.Context, c *call, i *api.AgentSession,
 			return nil, err
 		}
 		if len(entry.Adapter.Program.Names) == 0 { // the agent has no program of its own
-			if w.Arguments, err = session.Again(i.Command); err != nil {
+			if w.Arguments, err = session.RestartCommand(i.Command); err != nil {
 				return nil, err
 			}
 		}

@@ -23,7 +23,7 @@ func (s *Server) addTokens() {
 			if err != nil {
 				return nil, err
 			}
-			return cut(*in, list, func(t api.TokenInfo) string { return aged(t.CreatedAt, t.ID) })
+			return cut(*in, list, func(t api.TokenInfo) string { return timeKey(t.CreatedAt, t.ID) })
 		})
 	handle(s, op.CreateToken, s.createToken)
 	handleRaw(s, op.RevokeToken, func(ctx context.Context, c *call, in *tokenInput) (*empty, error) {

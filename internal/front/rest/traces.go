@@ -112,8 +112,8 @@ func runSteps(t api.RunTimings) []runStep {
 	}
 }
 
-// measured is an engine whose runs are measured and traced.
-type measured struct {
+// measuredEngine is an engine whose runs are measured and traced.
+type measuredEngine struct {
 	Engine
 	server *Server
 	call   *call
@@ -122,7 +122,7 @@ type measured struct {
 
 // BeginRace makes the cells of attempts. Branches are taken out of the quotas of live
 // cells first, and count as such when they are made.
-func (m measured) BeginRace(ctx context.Context, o engine.RaceOptions) (*engine.Race, error) {
+func (m measuredEngine) BeginRace(ctx context.Context, o engine.RaceOptions) (*engine.Race, error) {
 	end, err := m.server.roomToCapture(ctx, m.call)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (m measured) BeginRace(ctx context.Context, o engine.RaceOptions) (*engine.
 }
 
 // Run runs a command.
-func (m measured) Run(ctx context.Context, r api.RunRequest, io engine.Stdio) (*api.RunResult, error) {
+func (m measuredEngine) Run(ctx context.Context, r api.RunRequest, io engine.Stdio) (*api.RunResult, error) {
 	began := time.Now()
 	res, err := m.Engine.Run(ctx, r, io)
 	m.server.metrics.run(res)

@@ -13,9 +13,9 @@ import (
 	"github.com/forkcell/forkcell/internal/api/hint"
 )
 
-// worded returns an error with requests and fields of the API in place of commands and
+// rephrase returns an error with requests and fields of the API in place of commands and
 // flags. Names and commands of the caller stay as they are.
-func (s *Server) worded(e *api.Error) *api.Error {
+func (s *Server) rephrase(e *api.Error) *api.Error {
 	own := *e
 	own.Hint = s.words.Hint(e.Hint)
 	if e.Code != api.CodeExec && e.Code != api.CodeNotFound {

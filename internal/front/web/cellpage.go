@@ -91,7 +91,7 @@ func (q *request) cellPage() error {
 		return err
 	}
 	if body.Idle() && body.Applied != "" {
-		if n, err := q.unapplied(ctx, name); err != nil {
+		if n, err := q.countUnapplied(ctx, name); err != nil {
 			body.Incomparable = q.problem(err)
 		} else {
 			body.Unapplied = n
@@ -100,9 +100,9 @@ func (q *request) cellPage() error {
 	return q.show("cell", frame{Title: name, Nav: "cells", Live: path("live") + query("cell", name), Body: body})
 }
 
-// unapplied counts the files that the source directory does not have yet, up to a
+// countUnapplied counts the files that the source directory does not have yet, up to a
 // limit. It fails if the states cannot be compared, as after gc.
-func (q *request) unapplied(ctx context.Context, name string) (int, error) {
+func (q *request) countUnapplied(ctx context.Context, name string) (int, error) {
 	r := api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true}
 	n, renames, err := q.countChanges(ctx, r)
 	if err != nil || n >= unappliedShown || !renames {

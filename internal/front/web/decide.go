@@ -80,7 +80,7 @@ func (q *request) decide() error {
 // accept accepts the ticked files of the work that the page showed, leaves out earlier
 // undecided work that it named, and returns the word for what was done.
 func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done string, err error) {
-	left, err := q.unticked()
+	left, err := q.untickedPaths()
 	if err != nil {
 		return "", err
 	}
@@ -94,10 +94,10 @@ func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done 
 	return done, err
 }
 
-// unticked returns the paths of the files that a form listed and that are not ticked,
+// untickedPaths returns the paths of the files that a form listed and that are not ticked,
 // and of those that were unticked on other pages of the list. Of a renamed file these
 // are both paths.
-func (q *request) unticked() ([]string, error) {
+func (q *request) untickedPaths() ([]string, error) {
 	ticked := q.PostForm["path"]
 	values := slices.DeleteFunc(slices.Clone(q.PostForm["listed"]), func(v string) bool { return slices.Contains(ticked, v) })
 	var left []string

@@ -68,8 +68,8 @@ func showDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// took returns how long a run took, or "running".
-func took(r api.RunInfo) string {
+// elapsed returns how long a run took, or "running".
+func elapsed(r api.RunInfo) string {
 	if r.FinishedAt == nil {
 		return "running"
 	}

@@ -51,7 +51,7 @@ func (q *request) live() error {
 
 // follow sends an event after each change, and at most one for each look with the end of
 // the output.
-func (q *request) follow(ctx context.Context, version func() (string, error), last string, output *followed, control *http.ResponseController) {
+func (q *request) follow(ctx context.Context, version func() (string, error), last string, output *followedOutput, control *http.ResponseController) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	sent := time.Now()
@@ -61,7 +61,7 @@ func (q *request) follow(ctx context.Context, version func() (string, error), la
 			return
 		case <-look.C:
 		}
-		if news := output.news(); news != "" {
+		if news := output.update(); news != "" {
 			sent = time.Now()
 			if send(q.w, control, "output", news) != nil {
 				return

@@ -10,8 +10,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// followed is the end of what a run writes, kept up to date.
-type followed struct {
+// followedOutput is the end of what a run writes, kept up to date.
+type followedOutput struct {
 	mu    sync.Mutex
 	tails [2]tailWriter // stdout and stderr
 	shown int64         // bytes of both that the page has
@@ -19,7 +19,7 @@ type followed struct {
 
 // followedWriter is one stream of a run that is followed.
 type followedWriter struct {
-	f      *followed
+	f      *followedOutput
 	stream int
 }
 
@@ -31,7 +31,7 @@ func (w followedWriter) Write(b []byte) (int, error) {
 
 // followOutput follows what the run of the request's query writes, until it ends or the
 // context does. It returns nil if the query names none. wait waits for the end.
-func (q *request) followOutput(ctx context.Context, cell string) (f *followed, wait func(), err error) {
+func (q *request) followOutput(ctx context.Context, cell string) (f *followedOutput, wait func(), err error) {
 	id := q.URL.Query().Get("run")
 	if id == "" {
 		return nil, func() {}, nil
@@ -43,7 +43,7 @@ func (q *request) followOutput(ctx context.Context, cell string) (f *followed, w
 	if err != nil {
 		return nil, nil, err
 	}
-	f = &followed{tails: [2]tailWriter{{limit: tailBytes}, {limit: tailBytes}}}
+	f = &followedOutput{tails: [2]tailWriter{{limit: tailBytes}, {limit: tailBytes}}}
 	f.shown, _ = strconv.ParseInt(q.URL.Query().Get("shown"), 10, 64) // else everything is new
 	var streams sync.WaitGroup
 	for i := range f.tails {
@@ -55,9 +55,9 @@ func (q *request) followOutput(ctx context.Context, cell string) (f *followed, w
 	return f, streams.Wait, nil
 }
 
-// news returns the part of the page with the output, as a string of JSON, if there is
+// update returns the part of the page with the output, as a string of JSON, if there is
 // more than the page has. Before, the output that the page has is read again.
-func (f *followed) news() string {
+func (f *followedOutput) update() string {
 	if f == nil {
 		return ""
 	}

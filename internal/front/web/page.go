@@ -75,7 +75,7 @@ func parsePages() map[string]*template.Template {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"path": path, "visible": visible, "line": quote.Line, "name": quote.Path, "command": quote.Argv, "ran": ranText, "query": query,
-		"time": showTime, "ago": ago, "bytes": showBytes, "count": api.Counted, "elsewhere": api.ElsewhereText, "short": short, "source": api.SourceText, "micros": showMicros, "took": took,
+		"time": showTime, "ago": ago, "bytes": showBytes, "count": api.Counted, "elsewhere": api.ElsewhereText, "short": short, "source": api.SourceText, "micros": showMicros, "took": elapsed,
 		"mark": mark, "style": func() string { return assetPath("style.css", styleText) }, "script": func() string { return assetPath("app.js", scriptText) },
 		"icon": func() string { return assetPath("icon.svg", iconText) }, "base": slashpath.Base,
 		"join": strings.Join, "add": func(a, b int) int { return a + b }, "hash": shortHash, "shown": shownBytes,

@@ -71,7 +71,7 @@ func (b runBody) AllParam() string {
 func (b runBody) LongCommand() bool { return len(ranText(b)) > 240 }
 
 // Took is the time of the command.
-func (b runBody) Took() string { return took(*b.RunInfo) }
+func (b runBody) Took() string { return elapsed(*b.RunInfo) }
 
 // Ended reports whether the run has ended.
 func (b runBody) Ended() bool { return b.FinishedAt != nil }
@@ -122,7 +122,7 @@ func (q *request) runPage() error {
 			return err
 		}
 	}
-	if body.Reach, err = q.reached(ctx, info.RunID); err != nil {
+	if body.Reach, err = q.sumDestinations(ctx, info.RunID); err != nil {
 		return err
 	}
 	body.Output = q.outputTails(ctx, info.RunID)
@@ -263,8 +263,8 @@ type destination struct {
 // eventsRead bounds the events that a page reads.
 const eventsRead = 2000
 
-// reached sums the network events of a run up by destination.
-func (q *request) reached(ctx context.Context, run string) (r reach, err error) {
+// sumDestinations sums the network events of a run up by destination.
+func (q *request) sumDestinations(ctx context.Context, run string) (r reach, err error) {
 	allowed, denied := counter{}, counter{}
 	n := 0
 	err = q.engine.Events(ctx, api.EventQuery{Run: run, Limit: eventsRead}, func(rec event.Record) error {

@@ -52,13 +52,13 @@ func changedWords(gone, added row) (a, b []part) {
 	if (head+tail)*3 < max(len(old), len(now)) {
 		return gone.plain(), added.plain()
 	}
-	return gone.marked(head, tail), added.marked(head, tail)
+	return gone.markedParts(head, tail), added.markedParts(head, tail)
 }
 
 // plain returns the parts of a line without marks.
 func (r row) plain() []part { return coloured(nil, r.text, 0, len(r.text), r.spans, "") }
 
-func (r row) marked(head, tail int) []part {
+func (r row) markedParts(head, tail int) []part {
 	end := len(r.text) - tail
 	parts := coloured(nil, r.text, 0, head, r.spans, "")
 	parts = coloured(parts, r.text, head, end, r.spans, wordClass)

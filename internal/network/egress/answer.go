@@ -33,12 +33,12 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 	}
 	res, err := p.pool.RoundTrip(out)
 	if err != nil {
-		p.failed(w, out, err)
+		p.answerFailure(w, out, err)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		p.failed(w, out, errors.New("the upstream switches to another protocol without a request"))
+		p.answerFailure(w, out, errors.New("the upstream switches to another protocol without a request"))
 		return
 	}
 	oneHop(res.Header)
@@ -47,7 +47,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 		res.Header.Del(name)
 	}
 	if err := p.response(res); err != nil {
-		p.failed(w, out, err)
+		p.answerFailure(w, out, err)
 		return
 	}
 	if err := p.pass(w, res); err != nil {

@@ -137,14 +137,14 @@ func (p *Proxy) overBudget(layer string) *refusal {
 	return refuse(layer, "", fmt.Sprintf("the connections of the cell hold all of the %d MiB of memory that they may", p.lim.Memory>>20))
 }
 
-// held is a body that keeps, and counts, everything that is read before the
+// heldBody is a body that keeps, and counts, everything that is read before the
 // request is decided.
-type held struct {
+type heldBody struct {
 	io.ReadCloser
 	f *flight
 }
 
-func (h *held) Read(b []byte) (int, error) {
+func (h *heldBody) Read(b []byte) (int, error) {
 	n, err := h.ReadCloser.Read(b)
 	if h.f.holds.Load() && !h.f.account.take(int64(n)*bodyFactor) {
 		return 0, h.f.c.p.overBudget(layerRequest)
@@ -170,9 +170,9 @@ func (c *upstreamConn) Close() error {
 	return c.Conn.Close()
 }
 
-// counted connects to an upstream within the budget. It closes idle connections
+// dialCounted connects to an upstream within the budget. It closes idle connections
 // if it needs room.
-func (o *pool) counted(dial func() (net.Conn, error)) (net.Conn, error) {
+func (o *pool) dialCounted(dial func() (net.Conn, error)) (net.Conn, error) {
 	if !o.p.memory.take(upstreamCost) {
 		o.reset()
 		if !o.p.memory.take(upstreamCost) {

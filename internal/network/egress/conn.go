@@ -378,7 +378,7 @@ func (p *Proxy) start(ctx context.Context, c *conn) error {
 		}
 		return p.serveTLS(c, secure)
 	case b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '\r' || b == '\n':
-		return p.inner.put(&served{Conn: c, c: c})
+		return p.inner.put(&servedConn{Conn: c, c: c})
 	}
 	return refuse(layerRequest, "", "neither TLS nor HTTP, and the endpoint's requests are inspected")
 }

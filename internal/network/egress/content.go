@@ -12,7 +12,7 @@ import (
 // that the proxy would make. The request counts as HTTP/2, which only gRPC
 // requires.
 func Content(body []byte) policy.Content {
-	return func(as policy.Inspection, s policy.Sent) (*policy.Facts, string) {
+	return func(as policy.Inspection, s policy.SentRequest) (*policy.Facts, string) {
 		r := inspect.Request{
 			Method: s.Method, Path: s.Path, RawQuery: s.RawQuery, Header: s.Header, ProtoMajor: 2, MaxBody: as.MaxBody,
 		}

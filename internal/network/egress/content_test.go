@@ -137,7 +137,7 @@ func TestGit(t *testing.T) {
 // explained asks the policy about a request as `policy explain` does.
 func explained(t *testing.T, rules, line, body, kind string) policy.Explanation {
 	t.Helper()
-	s := policy.Sent{Header: map[string][]string{"Content-Type": {kind}, "Accept": {"application/json, text/event-stream"}}}
+	s := policy.SentRequest{Header: map[string][]string{"Content-Type": {kind}, "Accept": {"application/json, text/event-stream"}}}
 	s.Host, s.Port, s.Binary, s.Content = api, 443, curl, egress.Content([]byte(body))
 	s.Method, s.Path, _ = strings.Cut(line, " ")
 	return generation(t, rules).Policy.ExplainSent(s)

@@ -53,7 +53,7 @@ func (p *Proxy) deny(w http.ResponseWriter, r *http.Request, f *flight, err erro
 		panic(http.ErrAbortHandler) // the proxy ends
 	}
 	drain := p.leaveBody(w, r)
-	p.refused(w, r, f, no)
+	p.writeRefusal(w, r, f, no)
 	p.recordDenied(f, r, no)
 	drain()
 }
@@ -90,8 +90,8 @@ func (p *Proxy) leaveBody(w http.ResponseWriter, r *http.Request) (drain func())
 	}
 }
 
-// refused writes the answer to a denied request.
-func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, f *flight, no *refusal) {
+// writeRefusal writes the answer to a denied request.
+func (p *Proxy) writeRefusal(w http.ResponseWriter, r *http.Request, f *flight, no *refusal) {
 	a := f.answer()
 	a.Error, a.Reason, a.Rule, a.Layer, a.Hint = "denied_by_policy", no.Reason, no.Rule, no.layer, no.hint
 	code := int(f.status.Load())
@@ -102,9 +102,9 @@ func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, f *flight, no *r
 	write(w, r, "denied", code, grpcPermissionDenied, a)
 }
 
-// broken writes the answer to an allowed request that the upstream did not
+// writeUpstreamError writes the answer to an allowed request that the upstream did not
 // answer.
-func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, f *flight, why, hint string) {
+func (p *Proxy) writeUpstreamError(w http.ResponseWriter, r *http.Request, f *flight, why, hint string) {
 	a := f.answer()
 	a.Error, a.Reason, a.Rule, a.Layer, a.Hint = "upstream_failed", why, f.decision.Rule, "forward", hint
 	write(w, r, "failed", http.StatusBadGateway, grpcUnavailable, a)

@@ -24,7 +24,7 @@ func (p *Proxy) serveExplicit(c *conn) {
 		p.recordConn(c, event.Refused, p.overBudget(layerRequest))
 		return
 	}
-	if err := p.inner.put(&served{Conn: c, c: c}); err != nil {
+	if err := p.inner.put(&servedConn{Conn: c, c: c}); err != nil {
 		return
 	}
 	<-c.done
@@ -120,8 +120,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, f *flight) {
 
 func (p *Proxy) connectFailed(w http.ResponseWriter, r *http.Request, f *flight, err error) {
 	if no, ok := err.(*refusal); ok { //nolint:errorlint // made by dialFor and not wrapped
-		p.refused(w, r, f, no)
+		p.writeRefusal(w, r, f, no)
 		return
 	}
-	p.broken(w, r, f, err.Error(), "")
+	p.writeUpstreamError(w, r, f, err.Error(), "")
 }

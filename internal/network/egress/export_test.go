@@ -34,7 +34,7 @@ func (p *Proxy) MemoryHeld() int64 {
 // the program to read, and reports whether they end it.
 func (p *Proxy) ReceiveWhileWriting(b []byte) bool {
 	end, _ := net.Pipe()
-	w := &framed{c: p.newConn(end), got: len(preface)}
+	w := &framedConn{c: p.newConn(end), got: len(preface)}
 	defer w.c.account.close()
 	w.writing.Store(true)
 	w.came(b)

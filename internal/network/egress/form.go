@@ -27,11 +27,11 @@ func (f *flight) checkForm(r *http.Request) error {
 		}
 	}
 	if r.ProtoMajor == 2 && r.URL.Host != "" && !f.to.is(r.URL.Host, f.scheme) {
-		return f.misdirected(r.URL.Host)
+		return f.refuseMisdirected(r.URL.Host)
 	}
 	for _, host := range slices.Concat([]string{r.Host}, r.Header["Host"], f.c.head.hosts(r)) {
 		if !f.to.is(host, f.scheme) {
-			return f.misdirected(host)
+			return f.refuseMisdirected(host)
 		}
 	}
 	if reason := policy.Misleading(r.Method, r.Header); reason != "" {
@@ -43,8 +43,8 @@ func (f *flight) checkForm(r *http.Request) error {
 	return nil
 }
 
-// misdirected refuses a request for another host.
-func (f *flight) misdirected(host string) error {
+// refuseMisdirected refuses a request for another host.
+func (f *flight) refuseMisdirected(host string) error {
 	return &misdirected{*refuse(layerRequest, "request", "the request is for the host "+strconv.Quote(clip(host))+", the connection is to "+f.to.authority(f.scheme))}
 }
 
@@ -116,5 +116,5 @@ func (f *flight) canonical(r *http.Request) error {
 // readOtherwise decides about the other ways in which servers may read the
 // request.
 func (f *flight) readOtherwise(h http.Header) policy.Explanation {
-	return f.q.Otherwise(h, f.decision, f.view.explain)
+	return f.q.DecideVariants(h, f.decision, f.view.explain)
 }

@@ -123,7 +123,7 @@ func (p *Proxy) misuse(f *flight, err error) *refusal {
 func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	defer p.recordRequest(f)
 	if out.Body != nil && out.Body != http.NoBody {
-		out.Body = &sent{counted{ReadCloser: out.Body, n: &f.in}, p, f}
+		out.Body = &sentBody{countedReader{ReadCloser: out.Body, n: &f.in}, p, f}
 	}
 	switch {
 	case p.renews(f):
@@ -135,27 +135,27 @@ func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	}
 }
 
-type counted struct {
+type countedReader struct {
 	io.ReadCloser
 	n *atomic.Int64
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *countedReader) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	c.n.Add(int64(n))
 	return n, err
 }
 
-// sent is the body of a request. Placeholders in a long body are found while it
+// sentBody is the body of a request. Placeholders in a long body are found while it
 // is sent; then the request is cut.
-type sent struct {
-	counted
+type sentBody struct {
+	countedReader
 	p *Proxy
 	f *flight
 }
 
-func (s *sent) Read(b []byte) (int, error) {
-	n, err := s.counted.Read(b)
+func (s *sentBody) Read(b []byte) (int, error) {
+	n, err := s.countedReader.Read(b)
 	var astray *credential.MisuseError
 	if errors.As(err, &astray) && s.f.stopped.Load() == nil {
 		no := s.p.misuse(s.f, err)
@@ -165,17 +165,17 @@ func (s *sent) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// received is the body of an answer. Once the request is cut, reading fails
+// receivedBody is the body of an answer. Once the request is cut, reading fails
 // before the proper end, although the upstream may still write one.
-type received struct {
-	counted
+type receivedBody struct {
+	countedReader
 	p   *Proxy
 	res *http.Response
 	f   *flight
 }
 
-func (r *received) Read(b []byte) (int, error) {
-	n, err := r.counted.Read(b)
+func (r *receivedBody) Read(b []byte) (int, error) {
+	n, err := r.countedReader.Read(b)
 	if no := r.f.stopped.Load(); no != nil {
 		return 0, no
 	}
@@ -183,8 +183,8 @@ func (r *received) Read(b []byte) (int, error) {
 }
 
 // Close masks credentials in the trailers, which closing completes.
-func (r *received) Close() error {
-	err := r.counted.Close()
+func (r *receivedBody) Close() error {
+	err := r.countedReader.Close()
 	if r.f.searched {
 		r.p.echo(r.f)().Header(r.res.Trailer)
 	}
@@ -219,7 +219,7 @@ func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 		Transport:      &p.pool,
 		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: p.response,
-		ErrorHandler:   p.failed,
+		ErrorHandler:   p.answerFailure,
 	}
 }
 
@@ -238,7 +238,7 @@ func (p *Proxy) response(res *http.Response) error {
 		p.echo(f)().Header(res.Header)
 	}
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		return p.switched(res, f)
+		return p.takeOverWebsocket(res, f)
 	}
 	if len(res.Trailer) > 0 {
 		// HTTP/1.1 has trailers only where the length is not announced.
@@ -252,17 +252,17 @@ func (p *Proxy) response(res *http.Response) error {
 	if res.Body == http.NoBody {
 		return nil
 	}
-	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, p, res, f}
+	res.Body = &receivedBody{countedReader{ReadCloser: res.Body, n: &f.out}, p, res, f}
 	return nil
 }
 
-// failed answers a request whose upstream did not.
-func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+// answerFailure answers a request whose upstream did not.
+func (p *Proxy) answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	f := flightOf(r.Context())
 	cut := f.stopped.Load()
 	switch cause := context.Cause(r.Context()); {
 	case cut != nil, errors.As(cause, &cut):
-		p.refused(w, r, f, cut)
+		p.writeRefusal(w, r, f, cut)
 		return
 	case cause != nil:
 		// The program has gone away.
@@ -270,18 +270,18 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &cut):
 		f.status.Store(http.StatusServiceUnavailable)
 		f.stopped.Store(cut)
-		p.refused(w, r, f, cut)
+		p.writeRefusal(w, r, f, cut)
 		return
 	case errors.Is(err, ErrDestination):
 		cut = refuse(layerDestination, f.decision.Rule, err.Error())
 		f.stopped.Store(cut)
-		p.refused(w, r, f, cut)
+		p.writeRefusal(w, r, f, cut)
 		return
 	}
 	f.status.Store(http.StatusBadGateway)
 	if p.pool.wantsCertificate(r.URL.Host, err) {
 		f.problem = "the upstream wants a client certificate"
-		p.broken(w, r, f, "the upstream wants a client certificate, and the proxy has none: "+err.Error(), "tls: skip")
+		p.writeUpstreamError(w, r, f, "the upstream wants a client certificate, and the proxy has none: "+err.Error(), "tls: skip")
 		return
 	}
 	why, detail := reason(err)
@@ -289,7 +289,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if detail != "" {
 		why += ": " + p.echo(f)().Text(detail)
 	}
-	p.broken(w, r, f, why, "")
+	p.writeUpstreamError(w, r, f, why, "")
 }
 
 // reason returns what an upstream did wrong, and a detail for the program. The

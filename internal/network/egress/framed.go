@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// framed is a connection as the HTTP/2 server uses it, within TLS. The server
+// framedConn is a connection as the HTTP/2 server uses it, within TLS. The server
 // does not report a request that it cannot read: it resets the stream, ends the
 // connection or answers by itself. Its hook for counting errors does not know
 // connections and is not called for the header block, so framed reads the
 // frames that the server writes. Of the program's frames it needs only the
 // numbers of streams, and in how many pieces headers come.
-type framed struct {
+type framedConn struct {
 	net.Conn // TLS, without a ConnectionState, so that the server does not treat it as TLS
 	c        *conn
 
@@ -98,16 +98,16 @@ func (f *frames) next(b []byte) (head, rest []byte) {
 	}
 }
 
-func (w *framed) NetConn() net.Conn { return w.Conn }
+func (w *framedConn) NetConn() net.Conn { return w.Conn }
 
-func (w *framed) Read(b []byte) (int, error) {
+func (w *framedConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.came(b[:n])
 	return n, err
 }
 
 // came reads bytes of the program.
-func (w *framed) came(b []byte) {
+func (w *framedConn) came(b []byte) {
 	for ; len(b) > 0 && w.got >= 0 && w.got < len(preface); b = b[1:] {
 		if b[0] != preface[w.got] {
 			w.got = -1
@@ -124,7 +124,7 @@ func (w *framed) came(b []byte) {
 		if head, b = w.in.next(b); head == nil {
 			return
 		}
-		if w.split(head[3]) {
+		if w.countPieces(head[3]) {
 			w.c.cut(refuse(layerRequest, "request", "the header of a request is in too many pieces"))
 			return
 		}
@@ -140,9 +140,9 @@ func (w *framed) came(b []byte) {
 	}
 }
 
-// split counts the pieces of a header, and reports whether they are too many. The server
+// countPieces counts the pieces of a header, and reports whether they are too many. The server
 // reads empty ones without an end, for as long as another stream is open.
-func (w *framed) split(kind byte) bool {
+func (w *framedConn) countPieces(kind byte) bool {
 	if kind != frameContinuation {
 		w.pieces = 0
 		return false
@@ -154,7 +154,7 @@ func (w *framed) split(kind byte) bool {
 // queues counts a frame for which the server may keep an answer, and reports whether
 // there is memory for it. Memory stays taken, since it is not seen which answers were
 // written. Updates of windows, of which a long answer needs many, have no answer.
-func (w *framed) queues(kind byte) bool {
+func (w *framedConn) queues(kind byte) bool {
 	if kind == frameWindow || !w.writing.Load() || w.unanswered == maxUnanswered {
 		return true
 	}
@@ -162,7 +162,7 @@ func (w *framed) queues(kind byte) bool {
 	return w.unanswered%answersPaid != 0 || w.c.account.take(answersCost)
 }
 
-func (w *framed) Write(b []byte) (int, error) {
+func (w *framedConn) Write(b []byte) (int, error) {
 	for left := b; ; {
 		var head []byte
 		if head, left = w.out.next(left); head == nil {
@@ -172,18 +172,18 @@ func (w *framed) Write(b []byte) (int, error) {
 		}
 		switch kind, payload := head[3], head[frameHeader:]; {
 		case kind == frameHeaders && len(payload) > 0:
-			w.answered(binary.BigEndian.Uint32(head[5:]), payload[0])
+			w.handleAnswer(binary.BigEndian.Uint32(head[5:]), payload[0])
 		case kind == frameReset && len(payload) >= 4:
-			w.reset(binary.BigEndian.Uint32(payload))
+			w.handleReset(binary.BigEndian.Uint32(payload))
 		case kind == frameGoAway && len(payload) >= 8:
 			w.end(binary.BigEndian.Uint32(payload[4:]))
 		}
 	}
 }
 
-// answered handles the header of every answer, and trailers. The server itself
+// handleAnswer handles the header of every answer, and trailers. The server itself
 // answers a header that is too long, and one with fields that HTTP/2 forbids.
-func (w *framed) answered(stream uint32, first byte) {
+func (w *framedConn) handleAnswer(stream uint32, first byte) {
 	if stream != w.awaited.Load() || !w.c.unhandled.CompareAndSwap(true, false) {
 		return
 	}
@@ -194,10 +194,10 @@ func (w *framed) answered(stream uint32, first byte) {
 	w.report(status, http.StatusText(status))
 }
 
-// reset handles every stream that the server resets: after an answer, because a
+// handleReset handles every stream that the server resets: after an answer, because a
 // handler gave up, or for an error of the program. Data for a stream that has
 // just ended is not an error.
-func (w *framed) reset(code uint32) {
+func (w *framedConn) handleReset(code uint32) {
 	switch name := codeName(code); code {
 	case codeProtocol, codeFlowControl, codeFrameSize, codeCompression:
 		w.report(0, "HTTP/2 stream reset with "+name)
@@ -205,7 +205,7 @@ func (w *framed) reset(code uint32) {
 }
 
 // report records a malformed message, unless the connection has had many.
-func (w *framed) report(status int, what string) {
+func (w *framedConn) report(status int, what string) {
 	if w.reported++; w.reported > maxReported {
 		return
 	}
@@ -216,7 +216,7 @@ func (w *framed) report(status int, what string) {
 }
 
 // end is called when the server ends the connection.
-func (w *framed) end(code uint32) {
+func (w *framedConn) end(code uint32) {
 	if code == 0 || w.ended {
 		return
 	}
@@ -249,7 +249,7 @@ func (p *Proxy) serveTLS(c *conn, secure *tls.Conn) error {
 		if !c.account.take(framedCost) {
 			return p.overBudget(layerRequest)
 		}
-		return p.streams.put(&framed{Conn: secure, c: c})
+		return p.streams.put(&framedConn{Conn: secure, c: c})
 	}
-	return p.inner.put(&served{Conn: secure, c: c})
+	return p.inner.put(&servedConn{Conn: secure, c: c})
 }

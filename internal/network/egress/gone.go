@@ -33,7 +33,7 @@ func (p *Proxy) endGone() {
 			continue
 		}
 		p.watch()
-		if broken(c.Conn) {
+		if isBroken(c.Conn) {
 			for _, f := range flights {
 				f.cancel(errGone)
 			}

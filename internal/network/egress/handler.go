@@ -76,9 +76,9 @@ type flight struct {
 	stopped atomic.Pointer[refusal]
 }
 
-// traced returns the request with a trace that stores the address of the
+// withTrace returns the request with a trace that stores the address of the
 // upstream in the flight.
-func (f *flight) traced(r *http.Request) *http.Request {
+func (f *flight) withTrace(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		addr := i.Conn.RemoteAddr().String()
 		f.peer.Store(&addr)
@@ -155,7 +155,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		return nil, err
 	}
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &held{r.Body, f}
+		r.Body = &heldBody{r.Body, f}
 		f.holds.Store(true)
 		defer f.holds.Store(false)
 	}

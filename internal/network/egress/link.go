@@ -226,16 +226,16 @@ func (l *link) empty() bool {
 // answer to the next one. It returns nil if there is none.
 func (s *links) take(key linkKey) *link {
 	for {
-		l := s.last(key)
-		if l == nil || time.Since(l.since) < linkLife && quiet(l.socket) {
+		l := s.takeLast(key)
+		if l == nil || time.Since(l.since) < linkLife && isQuiet(l.socket) {
 			return l
 		}
 		_ = l.Close()
 	}
 }
 
-// last removes the idle link for a key that was used last and returns it.
-func (s *links) last(key linkKey) *link {
+// takeLast removes the idle link for a key that was used last and returns it.
+func (s *links) takeLast(key linkKey) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, l := range slices.Backward(s.idle) {

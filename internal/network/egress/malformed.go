@@ -14,10 +14,10 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// served is a connection as the HTTP/1.1 server uses it, within TLS. It sees
+// servedConn is a connection as the HTTP/1.1 server uses it, within TLS. It sees
 // the answers that the server makes without calling a handler: to a request
 // that it cannot read, or that could be read in two ways.
-type served struct {
+type servedConn struct {
 	net.Conn
 	c *conn
 	// over reports that the program sends nothing more. The server also answers
@@ -28,12 +28,12 @@ type served struct {
 }
 
 // SetReadDeadline sets the deadline of reads.
-func (s *served) SetReadDeadline(t time.Time) error {
+func (s *servedConn) SetReadDeadline(t time.Time) error {
 	s.timed.Store(time.Until(t) > 0)
 	return s.Conn.SetReadDeadline(t)
 }
 
-func (s *served) Read(b []byte) (int, error) {
+func (s *servedConn) Read(b []byte) (int, error) {
 	if len(b) == 1 && !s.timed.Load() {
 		// While a request is answered the server reads one byte ahead, to
 		// detect that the program is gone. Proxy.endGone does that without a
@@ -53,15 +53,15 @@ func (s *served) Read(b []byte) (int, error) {
 }
 
 // NetConn returns the connection below.
-func (s *served) NetConn() net.Conn { return s.Conn }
+func (s *servedConn) NetConn() net.Conn { return s.Conn }
 
 // CloseWrite ends the sending side of the connection below.
-func (s *served) CloseWrite() error {
+func (s *servedConn) CloseWrite() error {
 	closeWrite(s.Conn)
 	return nil
 }
 
-func (s *served) Write(b []byte) (int, error) {
+func (s *servedConn) Write(b []byte) (int, error) {
 	if s.c.unhandled.Load() && !s.over.Load() {
 		if status, ok := bytes.CutPrefix(b, []byte("HTTP/1.1 ")); ok {
 			s.c.unhandled.Store(false)
@@ -80,7 +80,7 @@ func (s *served) Write(b []byte) (int, error) {
 // called.
 func connState(raw net.Conn, state http.ConnState) {
 	switch s := raw.(type) {
-	case *served:
+	case *servedConn:
 		if state == http.StateActive || state == http.StateIdle {
 			s.c.unhandled.Store(true)
 		}
@@ -88,7 +88,7 @@ func connState(raw net.Conn, state http.ConnState) {
 			s.c.head.begin()
 			s.c.header.begin(&s.c.account)
 		}
-	case *framed:
+	case *framedConn:
 		if state == http.StateActive {
 			s.awaited.Store(s.opened.Load())
 			s.c.unhandled.Store(true)

@@ -38,7 +38,7 @@ func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if plain(r, f) {
 		return o.send(r, f, t)
 	}
-	return t.RoundTrip(f.traced(r))
+	return t.RoundTrip(f.withTrace(r))
 }
 
 func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {
@@ -74,7 +74,7 @@ func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		return o.counted(func() (net.Conn, error) { return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed) })
+		return o.dialCounted(func() (net.Conn, error) { return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed) })
 	}
 	protocols := []string{"h2", "http/1.1"}
 	if one {

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broken reports whether nothing can be sent on a connection any more. A program
+// isBroken reports whether nothing can be sent on a connection any more. A program
 // that has closed its socket looks like one that still reads, until the kernel
 // has dropped that socket, which takes a minute, and something is sent to it. So
 // keep-alive probes are sent when the program sends nothing more.
-func broken(c net.Conn) bool {
+func isBroken(c net.Conn) bool {
 	raw, ok := socket(c)
 	if !ok {
 		return false
@@ -48,8 +48,8 @@ func socket(c net.Conn) (syscall.RawConn, bool) {
 	return raw, err == nil
 }
 
-// quiet reports whether a socket is open and has received nothing.
-func quiet(raw syscall.RawConn) bool {
+// isQuiet reports whether a socket is open and has received nothing.
+func isQuiet(raw syscall.RawConn) bool {
 	if raw == nil {
 		return false
 	}

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// broken cannot be determined here, so a request of a program that is gone ends
+// isBroken cannot be determined here, so a request of a program that is gone ends
 // with its answer.
-func broken(net.Conn) bool { return false }
+func isBroken(net.Conn) bool { return false }
 
-// quiet cannot be determined here, so every connection is used once.
-func quiet(syscall.RawConn) bool { return false }
+// isQuiet cannot be determined here, so every connection is used once.
+func isQuiet(syscall.RawConn) bool { return false }
 
 func socket(net.Conn) (syscall.RawConn, bool) { return nil, false }

@@ -83,7 +83,7 @@ func (p *Proxy) askTokens(ctx context.Context, like *http.Request, media string,
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if err := unencoded(res); err != nil {
+	if err := checkUnencoded(res); err != nil {
 		return 0, nil, err
 	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, login.MaxAnswer+1))
@@ -97,7 +97,7 @@ func (p *Proxy) askTokens(ctx context.Context, like *http.Request, media string,
 func (p *Proxy) notRenewed(w http.ResponseWriter, r *http.Request, f *flight, err error) {
 	var no *login.RefusedError
 	if !errors.As(err, &no) {
-		p.failed(w, r, err)
+		p.answerFailure(w, r, err)
 		return
 	}
 	rule := "credentials"
@@ -106,5 +106,5 @@ func (p *Proxy) notRenewed(w http.ResponseWriter, r *http.Request, f *flight, er
 	}
 	cut := &refusal{layer: layerCredential, Explanation: policy.Explanation{Rule: rule, Reason: no.Reason}, hint: no.Hint}
 	f.stopped.Store(cut)
-	p.refused(w, r, f, cut)
+	p.writeRefusal(w, r, f, cut)
 }

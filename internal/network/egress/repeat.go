@@ -39,7 +39,7 @@ func (p *Proxy) search(res *http.Response, f *flight) error {
 	if !hasBody(res) {
 		return nil // whatever its header says of one
 	}
-	if err := unencoded(res); err != nil {
+	if err := checkUnencoded(res); err != nil {
 		return err
 	}
 	cut, err := f.part.narrow(res)
@@ -73,8 +73,8 @@ func hasBody(res *http.Response) bool {
 // errEncoded is the failure of an upstream whose answer cannot be searched.
 var errEncoded = errors.New("the upstream compresses its answer although it was asked not to, so that the answer cannot be searched for credentials")
 
-// unencoded refuses an answer that is compressed.
-func unencoded(res *http.Response) error {
+// checkUnencoded refuses an answer that is compressed.
+func checkUnencoded(res *http.Response) error {
 	for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding", "Im"} {
 		for _, v := range res.Header[name] {
 			if v != "" && v != "identity" {

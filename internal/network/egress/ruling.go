@@ -119,7 +119,7 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 func serving(list []policy.NetworkPolicy, p Process, host string, port uint16) (rules []policy.NetworkPolicy, found []*policy.Endpoint) {
 	for i := range list {
 		n := &list[i]
-		if !p.admitted(n) {
+		if !p.isAdmitted(n) {
 			continue
 		}
 		before := len(found)
@@ -162,8 +162,8 @@ func (v *view) refuse(to place, p Process) *refusal {
 	return &refusal{layer: v.layer, policy: v.gen.Hash, Explanation: v.connection, hint: connectionHint(to, p)}
 }
 
-// admitted reports whether a network policy lists the program.
-func (p Process) admitted(n *policy.NetworkPolicy) bool {
+// isAdmitted reports whether a network policy lists the program.
+func (p Process) isAdmitted(n *policy.NetworkPolicy) bool {
 	if p.Untrusted || p.Binary == "" {
 		return slices.ContainsFunc(n.Binaries, func(b match.Path) bool { return b.String() == anyBinary })
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/forkcell/forkcell/internal/network/egress/credential"
 )
 
-// trailed is a body with trailers. Trailers that were announced before the body
+// trailerBody is a body with trailers. Trailers that were announced before the body
 // become those of the request that is sent. Others are dropped, because they
 // could not be checked before the request was sent.
-type trailed struct {
+type trailerBody struct {
 	io.ReadCloser
 	from *http.Request
 	to   http.Header
@@ -29,10 +29,10 @@ func announce(out, from *http.Request) {
 	for name := range from.Trailer {
 		out.Trailer[name] = nil
 	}
-	out.Body = &trailed{ReadCloser: from.Body, from: from, to: out.Trailer}
+	out.Body = &trailerBody{ReadCloser: from.Body, from: from, to: out.Trailer}
 }
 
-func (t *trailed) Read(b []byte) (int, error) {
+func (t *trailerBody) Read(b []byte) (int, error) {
 	n, err := t.ReadCloser.Read(b)
 	if errors.Is(err, io.EOF) {
 		for name := range t.to {

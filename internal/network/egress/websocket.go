@@ -35,10 +35,10 @@ func (f *flight) upgrade(h http.Header) error {
 	return nil
 }
 
-// switched takes over a connection that has become a websocket. Messages of the
+// takeOverWebsocket takes over a connection that has become a websocket. Messages of the
 // program are inspected, unless the rules allow every message. In messages of the
 // upstream values of credentials are masked, if it may have got some.
-func (p *Proxy) switched(res *http.Response, f *flight) error {
+func (p *Proxy) takeOverWebsocket(res *http.Response, f *flight) error {
 	back, ok := res.Body.(io.ReadWriteCloser)
 	if !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
 		return errors.New("the upstream switches to another protocol than was asked for")
@@ -56,12 +56,12 @@ func (p *Proxy) switched(res *http.Response, f *flight) error {
 
 // extends reports whether a websocket may have extensions, such as compression:
 // messages that are read must be plain.
-func (p *Proxy) extends(f *flight) bool { return !f.searched && p.unread(f) }
+func (p *Proxy) extends(f *flight) bool { return !f.searched && p.isUninspected(f) }
 
-// unread reports whether the messages on a websocket are forwarded without
+// isUninspected reports whether the messages on a websocket are forwarded without
 // inspection: the rules allow all of them, and there are no credentials whose
 // placeholders they could hold.
-func (p *Proxy) unread(f *flight) bool {
+func (p *Proxy) isUninspected(f *flight) bool {
 	e, want := p.message(f, nil)
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -126,7 +126,7 @@ func (m *messages) Write(b []byte) (int, error) {
 		return 0, m.refused
 	}
 	m.f.in.Add(int64(len(b)))
-	switch free := m.p.unread(m.f); {
+	switch free := m.p.isUninspected(m.f); {
 	case free && len(m.frame) == 0 && !m.inMessage:
 		m.unread = true
 		return m.ReadWriteCloser.Write(b)
@@ -294,7 +294,7 @@ func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte,
 		// part would have been sent.
 		return nil, errors.New("a message in several frames, where the rules are about what messages say")
 	}
-	text := masked(frame[head:], frame[head-4:head])
+	text := applyMask(frame[head:], frame[head-4:head])
 	if want.Protocol != policy.TCP {
 		facts, err := inspect.GraphQLMessage(text, want.MaxBody)
 		if err != nil {
@@ -330,8 +330,8 @@ func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte,
 	return newFrame(frame[0], out), nil
 }
 
-// masked puts a mask on data, or takes it off.
-func masked(data, mask []byte) []byte {
+// applyMask puts a mask on data, or takes it off.
+func applyMask(data, mask []byte) []byte {
 	out := make([]byte, len(data))
 	for i := range out {
 		out[i] = data[i] ^ mask[i&3]
@@ -352,7 +352,7 @@ func newFrame(first byte, data []byte) []byte {
 	}
 	var mask [4]byte
 	_, _ = rand.Read(mask[:]) // never fails
-	return append(append(b, mask[:]...), masked(data, mask[:])...)
+	return append(append(b, mask[:]...), applyMask(data, mask[:])...)
 }
 
 // record records the first message that is forwarded only because enforcement

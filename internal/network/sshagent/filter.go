@@ -105,12 +105,12 @@ func (c *connection) answer(ctx context.Context, message []byte) []byte {
 	if err != nil {
 		d.Allowed, d.Reason, reply = false, err.Error(), []byte{failure}
 	}
-	c.decided(d)
+	c.reportDecision(d)
 	return reply
 }
 
-// decided reports a decision.
-func (c *connection) decided(d Decision) {
+// reportDecision reports a decision.
+func (c *connection) reportDecision(d Decision) {
 	d.PID, d.Binary = c.pid, c.binary
 	c.agent.cfg.Decided(d)
 }

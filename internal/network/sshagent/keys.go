@@ -14,13 +14,13 @@ import (
 )
 
 // Local returns a key that this process holds.
-func Local(k *sshkey.PrivateKey) Key { return local{k} }
+func Local(k *sshkey.PrivateKey) Key { return localKey{k} }
 
-type local struct{ key *sshkey.PrivateKey }
+type localKey struct{ key *sshkey.PrivateKey }
 
-func (l local) Blob() []byte { return l.key.Public().Blob() }
+func (l localKey) Blob() []byte { return l.key.Public().Blob() }
 
-func (l local) Sign(_ context.Context, _, data []byte, algorithm string) ([]byte, error) {
+func (l localKey) Sign(_ context.Context, _, data []byte, algorithm string) ([]byte, error) {
 	return l.key.Sign(data, algorithm)
 }
 
@@ -102,7 +102,7 @@ func (u Upstream) ask(ctx context.Context, requests ...[]byte) ([][]byte, error)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var answers [][]byte
 	for _, q := range requests {
-		if _, err := conn.Write(framed(q)); err != nil {
+		if _, err := conn.Write(frame(q)); err != nil {
 			return nil, fmt.Errorf("the operator's agent: %w", err)
 		}
 		var head [4]byte

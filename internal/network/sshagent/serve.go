@@ -71,7 +71,7 @@ func (c *connection) serve(ctx context.Context, conn net.Conn, pace *rate.Limite
 	for {
 		message, err := c.agent.receive(conn)
 		if errors.Is(err, errTooLarge) {
-			c.decided(Decision{Reason: err.Error()})
+			c.reportDecision(Decision{Reason: err.Error()})
 		}
 		if err != nil || pace.Wait(ctx) != nil {
 			return
@@ -109,11 +109,11 @@ func (a *Agent) send(conn net.Conn, reply []byte) error {
 	if err := conn.SetWriteDeadline(time.Now().Add(a.limits.message)); err != nil {
 		return err
 	}
-	_, err := conn.Write(framed(reply))
+	_, err := conn.Write(frame(reply))
 	return err
 }
 
-// framed returns a message with its length.
-func framed(message []byte) []byte {
+// frame returns a message with its length.
+func frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 }

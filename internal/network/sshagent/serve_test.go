@@ -57,7 +57,7 @@ func dial(t *testing.T, at string) net.Conn {
 
 // talk sends a message and returns the answer.
 func talk(conn net.Conn, message []byte) ([]byte, error) {
-	if _, err := conn.Write(framed(message)); err != nil {
+	if _, err := conn.Write(frame(message)); err != nil {
 		return nil, err
 	}
 	return hear(conn)

@@ -31,7 +31,7 @@ func FuzzLoad(f *testing.F) {
 			if names.Keys[key] == nil || c.Source == "" == (c.Resolver == "") {
 				t.Fatalf("credential %+v", c)
 			}
-			less, err := without(text, key)
+			less, err := removeEntry(text, key)
 			if err != nil {
 				t.Fatal(err)
 			}

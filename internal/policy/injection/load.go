@@ -89,7 +89,7 @@ func (m *merge) file(name string) error {
 // includeError turns a missing include into a fault of the policy: only a missing
 // policy itself is fs.ErrNotExist.
 func includeError(err error, name string) error {
-	if missing(err) {
+	if isMissing(err) {
 		return malformed(name, errors.New("does not exist"))
 	}
 	return err

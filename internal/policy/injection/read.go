@@ -26,8 +26,8 @@ const (
 	maxFiles = 64
 )
 
-// untrusted returns the error for a file that another user could have written.
-func untrusted(name, format string, args ...any) error {
+// untrustedError returns the error for a file that another user could have written.
+func untrustedError(name, format string, args ...any) error {
 	return api.Refusef(api.CodeNotPrivate, "it must belong to you, and nobody else may write it or a directory above it",
 		"%s %s", quote.Path(name), fmt.Sprintf(format, args...))
 }
@@ -44,7 +44,7 @@ func malformed(name string, err error) error {
 // is none. A file that is not there is fs.ErrNotExist, wherever else it would be.
 func openTrusted(name, workspace string, forbidden uint32) (*os.File, error) {
 	if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
-		return nil, untrusted(name, "is not an absolute path without . and ..")
+		return nil, untrustedError(name, "is not an absolute path without . and ..")
 	}
 	inWorkspace, err := workspaceOf(workspace, name)
 	if err != nil {
@@ -116,9 +116,9 @@ func workspaceOf(workspace, name string) (func(above fsx.Info) error, error) {
 func checkDirectory(info fsx.Info, name, above string) error {
 	switch {
 	case info.UID != 0 && info.UID != uint32(os.Geteuid()):
-		return untrusted(name, "is below %s, which belongs to another user", quote.Path(above))
+		return untrustedError(name, "is below %s, which belongs to another user", quote.Path(above))
 	case info.Mode&0o022 != 0 && info.Mode&0o1000 == 0:
-		return untrusted(name, "is below %s, which others can write", quote.Path(above))
+		return untrustedError(name, "is below %s, which others can write", quote.Path(above))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func followError(dir *fsx.Dir, part, name string, err error) error {
 	info, bad := dir.Lstat(part)
 	switch {
 	case bad == nil && info.IsSymlink():
-		return untrusted(name, "goes through a symbolic link at %s", quote.Path(part))
+		return untrustedError(name, "goes through a symbolic link at %s", quote.Path(part))
 	case errors.Is(err, fsx.ErrNotRegular):
 		return api.Refusef(api.CodeNotPrivate, "it must be one file of yours", "%s is not a regular file", quote.Path(name))
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, fs.ErrPermission):
@@ -143,11 +143,11 @@ func checkFile(f *os.File, name string, forbidden uint32) error {
 	case err != nil:
 		return err
 	case info.UID != uint32(os.Geteuid()):
-		return untrusted(name, "belongs to another user")
+		return untrustedError(name, "belongs to another user")
 	case info.Mode&forbidden != 0:
 		return tooOpen(name, info.Mode, forbidden)
 	case info.Nlink != 1:
-		return untrusted(name, "has several names (hard links)")
+		return untrustedError(name, "has several names (hard links)")
 	}
 	return nil
 }
@@ -194,5 +194,5 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// missing reports whether a file does not exist.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isMissing reports whether a file does not exist.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -85,7 +85,7 @@ func (p *part) credential(t table, key string) error {
 	if c.Selector, err = p.selector(keys); err != nil {
 		return err
 	}
-	if err := p.restricted(t, key, c.Agents); err != nil {
+	if err := p.checkAgents(t, key, c.Agents); err != nil {
 		return err
 	}
 	if err := p.origin(t, keys, &c); err != nil {
@@ -99,8 +99,8 @@ func (p *part) credential(t table, key string) error {
 	return p.add(t.line, c)
 }
 
-// restricted checks the agents that an entry names.
-func (p *part) restricted(t table, key string, agents []string) error {
+// checkAgents checks the agents that an entry names.
+func (p *part) checkAgents(t table, key string, agents []string) error {
 	if len(agents) == 0 && slices.Contains(p.Names.Restricted, key) {
 		return bad(t.line, "%s needs providers: several agents could use it", key)
 	}

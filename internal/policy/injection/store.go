@@ -38,8 +38,8 @@ func (s Store) Init() (made bool, err error) {
 	if err := root.MkdirAll(strings.TrimPrefix(path.Dir(s.Path), "/"), 0o700); err != nil {
 		return false, err
 	}
-	err = s.locked(func(dir *fsx.Dir) error {
-		if _, err := s.Load(s.Path); !missing(err) {
+	err = s.withLock(func(dir *fsx.Dir) error {
+		if _, err := s.Load(s.Path); !isMissing(err) {
 			return err
 		}
 		made = true
@@ -61,11 +61,11 @@ func (s Store) Set(c Credential) error {
 			return with(text, c)
 		case old.File != s.Path:
 			return nil, elsewhere(c.Key, old.File)
-		case len(s.others(old, c)) == 0:
+		case len(s.otherAgents(old, c)) == 0:
 			return with(text, c)
-		case !alike(old, c):
+		case !sameButAgents(old, c):
 			return nil, api.Refusef(api.CodeCredential, fmt.Sprintf("`forkcell auth unset --credential %s` removes it", c.Key),
-				"%s is also set for %s, with another source, other modes or other permissions", c.Key, quote.Line(strings.Join(s.others(old, c), ", ")))
+				"%s is also set for %s, with another source, other modes or other permissions", c.Key, quote.Line(strings.Join(s.otherAgents(old, c), ", ")))
 		case len(old.Agents) == 0:
 			return text, nil // it is for every agent already
 		}
@@ -74,8 +74,8 @@ func (s Store) Set(c Credential) error {
 	})
 }
 
-// others returns the agents that use an entry, and are none of those of another one.
-func (s Store) others(old, c Credential) []string {
+// otherAgents returns the agents that use an entry, and are none of those of another one.
+func (s Store) otherAgents(old, c Credential) []string {
 	agents := old.Agents
 	if len(agents) == 0 {
 		agents = s.Names.Keys[old.Key]
@@ -85,8 +85,8 @@ func (s Store) others(old, c Credential) []string {
 	})
 }
 
-// alike reports whether two entries differ in nothing but their agents.
-func alike(a, b Credential) bool {
+// sameButAgents reports whether two entries differ in nothing but their agents.
+func sameButAgents(a, b Credential) bool {
 	modes := func(c Credential) []string { return slices.Compact(slices.Sorted(slices.Values(c.Modes))) }
 	return a.Source == b.Source && a.Resolver == b.Resolver && a.WriteBack == b.WriteBack && a.Copy == b.Copy && slices.Equal(modes(a), modes(b))
 }
@@ -107,11 +107,11 @@ func (s Store) Unset(key, agent string) (removed bool, err error) {
 		removed = true
 		c.Agents = slices.DeleteFunc(slices.Clone(c.Agents), func(name string) bool { return agent == "" || name == agent })
 		if len(c.Agents) == 0 {
-			return without(text, key)
+			return removeEntry(text, key)
 		}
 		return with(text, c)
 	})
-	if missing(err) {
+	if isMissing(err) {
 		return false, nil
 	}
 	return removed, err
@@ -123,7 +123,7 @@ func elsewhere(key, file string) error {
 
 // change replaces the text of the policy, if the new one is valid.
 func (s Store) change(edit func([]byte, *Policy) ([]byte, error)) error {
-	return s.locked(func(dir *fsx.Dir) error {
+	return s.withLock(func(dir *fsx.Dir) error {
 		policy, err := s.Load(s.Path)
 		if err != nil {
 			return err
@@ -149,8 +149,8 @@ func (s Store) change(edit func([]byte, *Policy) ([]byte, error)) error {
 	})
 }
 
-// locked calls do with the policy's directory while no other process changes it.
-func (s Store) locked(do func(*fsx.Dir) error) error {
+// withLock calls do with the policy's directory while no other process changes it.
+func (s Store) withLock(do func(*fsx.Dir) error) error {
 	dir, err := fsx.OpenRoot(path.Dir(s.Path))
 	if err != nil {
 		return err
@@ -169,12 +169,12 @@ func (s Store) locked(do func(*fsx.Dir) error) error {
 
 // with adds the entry of a credential, in place of one that is there.
 func with(text []byte, c Credential) ([]byte, error) {
-	text, err := without(text, c.Key)
+	text, err := removeEntry(text, c.Key)
 	return append(bytes.TrimRight(text, "\n"), "\n\n"+render(c)...), err
 }
 
-// without removes the entry of a credential, in either form, from a valid policy.
-func without(text []byte, key string) ([]byte, error) {
+// removeEntry removes the entry of a credential, in either form, from a valid policy.
+func removeEntry(text []byte, key string) ([]byte, error) {
 	doc, err := parse(text)
 	if err != nil {
 		return nil, err

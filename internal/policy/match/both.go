@@ -25,7 +25,7 @@ func apart(p, q []string) bool {
 		if len(p) != 1 {
 			exact, other = q, p
 		}
-		return !wild(other, exact[0])
+		return !matchWild(other, exact[0])
 	}
 	begin, start := p[0], q[0]
 	end, tail := p[len(p)-1], q[len(q)-1]
@@ -87,8 +87,8 @@ func (h Host) Both(o Host) (Host, bool, error) {
 		}
 		other := o.labels[i-more]
 		switch {
-		case wild(other, symbolic(label)):
-		case wild(label, symbolic(other)):
+		case matchWild(other, symbolic(label)):
+		case matchWild(label, symbolic(other)):
 			label = other
 		case apart(label, other):
 			return Host{}, false, nil
@@ -109,9 +109,9 @@ func (p Path) Both(o Path) (Path, bool, error) {
 	switch {
 	case p.src == "" || o.src == "":
 		return Path{}, false, nil
-	case p.within(o):
+	case p.isWithin(o):
 		return p, true, nil
-	case o.within(p):
+	case o.isWithin(p):
 		return o, true, nil
 	case p.ending() && o.ending():
 		return p.merge(o)
@@ -124,9 +124,9 @@ func (p Path) Both(o Path) (Path, bool, error) {
 // anyDepth stands for what a "**" of one pattern matches; see anyText.
 const anyDepth = "\x01"
 
-// within reports whether the other pattern matches everything that p matches. It may
+// isWithin reports whether the other pattern matches everything that p matches. It may
 // miss that.
-func (p Path) within(o Path) bool {
+func (p Path) isWithin(o Path) bool {
 	names := make([]string, len(p.segs))
 	for i, s := range p.segs {
 		names[i] = anyDepth

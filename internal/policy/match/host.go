@@ -166,7 +166,7 @@ func (h Host) Match(host string) bool {
 		return false
 	}
 	for i, parts := range h.labels {
-		if !wild(parts, labels[i]) {
+		if !matchWild(parts, labels[i]) {
 			return false
 		}
 	}

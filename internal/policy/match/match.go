@@ -47,10 +47,10 @@ func checkControl(p string) error {
 	return nil
 }
 
-// wild matches s against a pattern that was split at its stars. Between the first
+// matchWild matches s against a pattern that was split at its stars. Between the first
 // and the last part each part is matched at its leftmost place: that leaves the
 // most for the parts after it, so nothing is tried twice.
-func wild(parts []string, s string) bool {
+func matchWild(parts []string, s string) bool {
 	first, last := parts[0], parts[len(parts)-1]
 	if len(parts) == 1 {
 		return s == first
@@ -95,7 +95,7 @@ func (t Text) Match(s string) bool {
 	if t.parts == nil {
 		return s == ""
 	}
-	return wild(t.parts, s)
+	return matchWild(t.parts, s)
 }
 
 // String returns the pattern; two patterns with one text mean the same.

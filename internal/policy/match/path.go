@@ -30,7 +30,7 @@ func (s segment) match(name string) bool {
 	if len(s.parts) == 2 && s.parts[0] == "" && s.parts[1] == "" {
 		return name != ""
 	}
-	return wild(s.parts, name)
+	return matchWild(s.parts, name)
 }
 
 // NewPath compiles a pattern for file paths. "**" alone is short for "/**".

@@ -62,7 +62,7 @@ type Registry struct {
 // Text returns the policy file of a known preset, and the registries that it
 // allows because the host's tools use them. env is the environment of these, as K=V;
 // none is started from a closed directory.
-func Text(ctx context.Context, name string, env []string, closed hosttool.Closed) ([]byte, []Registry) {
+func Text(ctx context.Context, name string, env []string, closed hosttool.ExcludedDirs) ([]byte, []Registry) {
 	if name == Dev {
 		return DevText(ctx, env, closed, false)
 	}
@@ -75,7 +75,7 @@ func Text(ctx context.Context, name string, env []string, closed hosttool.Closed
 
 // DevText is Text of dev. With system it also has the mirrors that packages of the
 // system come from.
-func DevText(ctx context.Context, env []string, closed hosttool.Closed, system bool) ([]byte, []Registry) {
+func DevText(ctx context.Context, env []string, closed hosttool.ExcludedDirs, system bool) ([]byte, []Registry) {
 	text, err := files.ReadFile("policies/" + Dev + ".yaml")
 	if err != nil {
 		panic(err) // cannot happen: the file is embedded
@@ -90,13 +90,13 @@ func (h *tools) dev(ctx context.Context, text []byte, system bool) ([]byte, []Re
 	for _, r := range found.registries {
 		list = append(list, Registry{r.host, r.port, r.addrs})
 	}
-	return extended(text, found), list
+	return extend(text, found), list
 }
 
-// extended adds what the tools reported, unless the file has it. If two of them
+// extend adds what the tools reported, unless the file has it. If two of them
 // disagree about one host, the policy would be refused: then the file alone is
 // returned.
-func extended(text []byte, f found) []byte {
+func extend(text []byte, f foundRegistries) []byte {
 	if own, err := policy.Parse(Dev, text, policy.Options{}); err == nil {
 		f.registries = slices.DeleteFunc(f.registries, func(r registry) bool { return serves(own, r) })
 	}

@@ -23,7 +23,7 @@ import (
 // parts.
 type tools struct {
 	env    []string // as K=V
-	closed hosttool.Closed
+	closed hosttool.ExcludedDirs
 	// Run returns what a tool prints on its two streams; false if the tool is
 	// missing or fails.
 	Run func(ctx context.Context, q question) (out, errs string, ok bool)
@@ -50,9 +50,9 @@ func (h *tools) ask(ctx context.Context, tool string, args ...string) (string, b
 	return out, ok
 }
 
-// patience bounds the time of one tool; resolving a name has less.
+// toolTimeout bounds the time of one tool; resolving a name has less.
 const (
-	patience       = 10 * time.Second
+	toolTimeout    = 10 * time.Second
 	patienceOfName = 2 * time.Second
 )
 
@@ -72,8 +72,8 @@ type registry struct {
 	addrs []netip.Addr
 }
 
-// found has the registries that the tools reported.
-type found struct {
+// foundRegistries has the registries that the tools reported.
+type foundRegistries struct {
 	registries []registry
 	// vars make the tools in the cell, which does not have their configuration,
 	// use the same places.
@@ -83,7 +83,7 @@ type found struct {
 // registries runs the host's tools to find out where they get packages from, with
 // system also where the system's package manager does. A tool that is missing, or does
 // not answer in time, has none.
-func (h *tools) registries(ctx context.Context, system bool) found {
+func (h *tools) registries(ctx context.Context, system bool) foundRegistries {
 	asked := h.withDefaults()
 	asks := []func(context.Context) answer{asked.golang, asked.npm, asked.pip, asked.cargo}
 	if system {
@@ -108,7 +108,7 @@ func (h *tools) registries(ctx context.Context, system bool) found {
 }
 
 // put puts the answers of the tools together.
-func put(answers []answer) (out found) {
+func put(answers []answer) (out foundRegistries) {
 	for _, a := range answers {
 		out.vars = append(out.vars, a.vars...)
 		for i, place := range slices.Concat(a.urls, a.more) {
@@ -308,7 +308,7 @@ func (h *tools) output(ctx context.Context, q question) (out, errs string, ok bo
 	if err != nil {
 		return "", "", false
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, q.args...)
 	cmd.Dir = "/"

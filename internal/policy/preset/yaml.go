@@ -11,7 +11,7 @@ import (
 
 // yaml returns the rest of the file of dev: entries of network_policies, and the
 // environment.
-func (f found) yaml() []byte {
+func (f foundRegistries) yaml() []byte {
 	var b strings.Builder
 	for _, tool := range []string{"go", "npm", "pip", "cargo", "apt"} {
 		if !slices.ContainsFunc(f.registries, func(r registry) bool { return r.tool == tool }) {

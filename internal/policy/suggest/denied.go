@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence/event"
 )
 
-// denied has the fields of an event about something that was denied.
-type denied struct {
+// deniedEvent has the fields of an event about something that was denied.
+type deniedEvent struct {
 	Class    event.Class `json:"class_uid"`
 	Activity int         `json:"activity_id"`
 	Reason   string      `json:"status_detail"`
@@ -64,7 +64,7 @@ func Destinations(events iter.Seq2[event.Record, error]) api.DeniedNetwork {
 }
 
 func addDestination(d *api.DeniedNetwork, rec event.Record) {
-	var what denied
+	var what deniedEvent
 	if json.Unmarshal(rec.Raw, &what) != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func addDestination(d *api.DeniedNetwork, rec event.Record) {
 }
 
 // destination returns where a connection or request went, as host:port.
-func (d *denied) destination() string {
+func (d *deniedEvent) destination() string {
 	host := d.Endpoint.Host
 	if host == "" {
 		host = d.Endpoint.IP
@@ -98,17 +98,17 @@ func name(list []string, to string) []string {
 	return list
 }
 
-// Unanswered counts the allowed connections and requests of a run that the other
+// CountUnanswered counts the allowed connections and requests of a run that the other
 // side did not answer, and names some of the destinations. It returns nil if there
 // are none, and like Destinations ends at events that cannot be read.
-func Unanswered(events iter.Seq2[event.Record, error]) *api.UnansweredNetwork {
+func CountUnanswered(events iter.Seq2[event.Record, error]) *api.UnansweredNetwork {
 	var u *api.UnansweredNetwork
 	for rec, err := range events {
 		if err != nil {
 			return u
 		}
 		var what struct {
-			denied
+			deniedEvent
 			Alert bool `json:"is_alert"`
 		}
 		if json.Unmarshal(rec.Raw, &what) != nil || what.Reason == "" || what.Alert {

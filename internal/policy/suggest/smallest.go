@@ -12,7 +12,7 @@ import (
 // Smallest returns the smallest addition to a policy that would have allowed what an
 // event says was denied. It is "" if no addition would, or none is known.
 func Smallest(rec event.Record) string {
-	var d denied
+	var d deniedEvent
 	if rec.Action != event.ActionDenied || json.Unmarshal(rec.Raw, &d) != nil {
 		return ""
 	}

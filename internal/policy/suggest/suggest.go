@@ -155,7 +155,7 @@ const maxSuggested = 256
 
 // addEvent takes an event of something that was denied.
 func (b *builder) addEvent(rec event.Record) {
-	var d denied
+	var d deniedEvent
 	if json.Unmarshal(rec.Raw, &d) != nil {
 		return
 	}
@@ -168,7 +168,7 @@ func (b *builder) addEvent(rec event.Record) {
 	}
 }
 
-func (b *builder) addConnection(d denied) {
+func (b *builder) addConnection(d deniedEvent) {
 	a := attempt{host: d.Endpoint.Host, port: uint16(d.Endpoint.Port), binary: d.Actor.Process.File.Path}
 	if a.host == "" {
 		a.host = d.Endpoint.IP
@@ -224,7 +224,7 @@ func listable(why string) netip.Addr {
 
 // addLookup takes a name that could not be looked up. The event does not say where
 // the program would have connected to: the text of the attempt says what is assumed.
-func (b *builder) addLookup(d denied) {
+func (b *builder) addLookup(d deniedEvent) {
 	host := d.Query.Host
 	if isService(host) || slices.ContainsFunc(b.policy.Network, func(n policy.NetworkPolicy) bool {
 		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Host.Match(host) })
@@ -278,7 +278,7 @@ func (b *builder) leave(a attempt, why string) {
 // suggestion adds the attempts to the policy. Each addition is checked with the
 // policy as it will be read.
 func (b *builder) suggestion() (*api.PolicySuggestion, error) {
-	suggested, err := b.extended()
+	suggested, err := b.extend()
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "make a policy of what was denied")
 	}
@@ -301,10 +301,10 @@ func (b *builder) suggestion() (*api.PolicySuggestion, error) {
 	return res, nil
 }
 
-// extended returns the policy with the attempts added one by one. An attempt that cannot
+// extend returns the policy with the attempts added one by one. An attempt that cannot
 // be part of a policy, such as one at an address where no cell may connect to, is left
 // out and named.
-func (b *builder) extended() (*policy.Policy, error) {
+func (b *builder) extend() (*policy.Policy, error) {
 	last, err := b.run.Parse(b.policy.Canonical())
 	if err != nil {
 		return nil, err

@@ -313,7 +313,7 @@ func TestUnanswered(t *testing.T) {
 		yield(event.Record{}, errors.New("unreadable"))
 	}
 	want := &api.UnansweredNetwork{Attempts: 4, To: []string{"b.example:443", "[::1]:80"}, Reason: "no route"}
-	if diff := cmp.Diff(want, Unanswered(events)); diff != "" {
+	if diff := cmp.Diff(want, CountUnanswered(events)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -53,15 +53,15 @@ func (f Forge) Check() error {
 		return errors.New("host must be a host name, with its port if the push URL has one")
 	case !slices.Contains([]string{github, gitlab, forgejo, gitea}, f.Kind):
 		return fmt.Errorf("kind of %s must be github, gitlab, forgejo or gitea", quote.Arg(f.Host))
-	case f.API != "" && !trusted(f.API):
+	case f.API != "" && !isTrusted(f.API):
 		return fmt.Errorf("api of %s must be an https URL", quote.Arg(f.Host))
 	}
 	return nil
 }
 
-// trusted reports whether a URL is one that a token may be sent to: encrypted, or on
+// isTrusted reports whether a URL is one that a token may be sent to: encrypted, or on
 // this machine.
-func trusted(text string) bool {
+func isTrusted(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false

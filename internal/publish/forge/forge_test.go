@@ -157,8 +157,8 @@ func TestCheck(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	t.Parallel()
-	long := cut(strings.Repeat("ä", maxBody))
-	if len(long) > maxBody+100 || strings.ContainsRune(long, '\ufffd') || !strings.HasSuffix(long, "left out.)\n") || cut("x") != "x" {
+	long := shorten(strings.Repeat("ä", maxBody))
+	if len(long) > maxBody+100 || strings.ContainsRune(long, '\ufffd') || !strings.HasSuffix(long, "left out.)\n") || shorten("x") != "x" {
 		t.Errorf("%d bytes, ends %q", len(long), long[len(long)-40:])
 	}
 }

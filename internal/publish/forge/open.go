@@ -72,7 +72,7 @@ func (f Forge) Open(ctx context.Context, token string, p PullRequest) (string, e
 		return "", fmt.Errorf("the service answered %d: redirects are not followed", answer.StatusCode)
 	}
 	if answer.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("the service answered %d: %s", answer.StatusCode, shown(text, token))
+		return "", fmt.Errorf("the service answered %d: %s", answer.StatusCode, excerpt(text, token))
 	}
 	return f.madeAt(text, token)
 }
@@ -81,10 +81,10 @@ func (f Forge) Open(ctx context.Context, token string, p PullRequest) (string, e
 func (f Forge) request(ctx context.Context, token string, p PullRequest) (*http.Request, error) {
 	owner, name, _ := strings.Cut(p.Repo, "/")
 	at := f.base() + "/repos/" + url.PathEscape(owner) + "/" + url.PathEscape(name) + "/pulls"
-	doc := map[string]string{"title": p.Title, "head": p.Branch, "base": p.Base, "body": cut(p.Body)}
+	doc := map[string]string{"title": p.Title, "head": p.Branch, "base": p.Base, "body": shorten(p.Body)}
 	if f.Kind == gitlab {
 		at = f.base() + "/projects/" + url.PathEscape(p.Repo) + "/merge_requests"
-		doc = map[string]string{"title": p.Title, "source_branch": p.Branch, "target_branch": p.Base, "description": cut(p.Body)}
+		doc = map[string]string{"title": p.Title, "source_branch": p.Branch, "target_branch": p.Base, "description": shorten(p.Body)}
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -117,20 +117,20 @@ func (f Forge) madeAt(text []byte, token string) (string, error) {
 		Web  string `json:"web_url"`
 	}
 	if len(text) > maxAnswer || json.Unmarshal(text, &doc) != nil {
-		return "", fmt.Errorf("the answer cannot be read: %s", shown(text, token))
+		return "", fmt.Errorf("the answer cannot be read: %s", excerpt(text, token))
 	}
 	at := doc.HTML
 	if f.Kind == gitlab {
 		at = doc.Web
 	}
-	if !quote.Visible(at) || !trusted(strings.SplitN(at, "#", 2)[0]) {
-		return "", fmt.Errorf("the answer has no URL of a pull request: %s", shown(text, token))
+	if !quote.Visible(at) || !isTrusted(strings.SplitN(at, "#", 2)[0]) {
+		return "", fmt.Errorf("the answer has no URL of a pull request: %s", excerpt(text, token))
 	}
 	return at, nil
 }
 
-// shown returns the beginning of an answer for an error.
-func shown(text []byte, token string) string {
+// excerpt returns the beginning of an answer for an error.
+func excerpt(text []byte, token string) string {
 	s := hide(string(text), token)
 	return quote.Line(strings.TrimSpace(strings.ToValidUTF8(s[:min(len(s), maxShown)], "")))
 }
@@ -143,8 +143,8 @@ func hide(s, token string) string {
 	return strings.ReplaceAll(s, token, "[redacted]")
 }
 
-// cut shortens a text to what every service takes.
-func cut(s string) string {
+// shorten shortens a text to what every service takes.
+func shorten(s string) string {
 	if len(s) <= maxBody {
 		return s
 	}

@@ -45,10 +45,10 @@ type Driver interface {
 	// Start makes a cell in which no command runs yet. It lives until it is closed,
 	// or ctx ends, or this process does.
 	Start(ctx context.Context, s Spec) (Cell, error)
-	// Held returns the disk space of files without a name that processes of a cell
+	// HeldSpace returns the disk space of files without a name that processes of a cell
 	// keep, of those that were changed since the given time. A cell that has ended
 	// holds nothing.
-	Held(r Record, since time.Time) (int64, error)
+	HeldSpace(r Record, since time.Time) (int64, error)
 	// Reap returns when nothing of the cell of a run is left, whose maker has died:
 	// no process, and nothing on the host. The record may be empty or torn, if the
 	// maker died before it was written. After limit Reap fails with

@@ -34,9 +34,9 @@ type Template interface {
 	// the moments in which a copy is made, and Exec fails with ErrHeld. An error of ErrNotWarm says why the
 	// template will never be warm.
 	AwaitWarm(ctx context.Context) error
-	// Uncopied returns the processes of a warm template that its branches do not have:
+	// UncopiedProcesses returns the processes of a warm template that its branches do not have:
 	// all but the warm one, and those that have started it.
-	Uncopied() ([]Process, error)
+	UncopiedProcesses() ([]Process, error)
 	// Expect says that branches will be made in a moment, so that what takes long can
 	// begin. The caller calls made when they are made.
 	Expect() (made func())

@@ -169,7 +169,7 @@ func TestParts(t *testing.T) {
 	if err != nil || !slices.Equal(parts, want) {
 		t.Errorf("got %q, %v, want %q", parts, err, want)
 	}
-	if got, want := Quoted(`/a "b"`), `/a \"b\"`; got != want {
+	if got, want := Quote(`/a "b"`), `/a \"b\"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -55,7 +55,7 @@ func Builtin() []string {
 
 // Names lists all names, sorted.
 func (c Catalogue) Names() ([]string, error) {
-	names, err := c.own()
+	names, err := c.ownNames()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c Catalogue) Names() ([]string, error) {
 // hidden, because their documents take longer to read than everything else that is asked
 // about a workspace.
 func (c Catalogue) StateDirs(hidden bool) (dirs []string, err error) {
-	list := c.own
+	list := c.ownNames
 	if hidden {
 		list = c.Names
 	}
@@ -84,8 +84,8 @@ func (c Catalogue) StateDirs(hidden bool) (dirs []string, err error) {
 	return dirs, err
 }
 
-// own lists the names of the operator's adapters, sorted.
-func (c Catalogue) own() (names []string, err error) {
+// ownNames lists the names of the operator's adapters, sorted.
+func (c Catalogue) ownNames() (names []string, err error) {
 	list, err := os.ReadDir(c.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -123,12 +123,12 @@ func (c Catalogue) Find(name string) (*Entry, error) {
 	return &Entry{Adapter: a, Text: text, File: file}, nil
 }
 
-// parsed has the adapters of the program that were asked for, by name. Nobody changes
+// parsedAdapters has the adapters of the program that were asked for, by name. Nobody changes
 // them.
-var parsed sync.Map
+var parsedAdapters sync.Map
 
 func builtin(name string) (*Entry, error) {
-	if known, ok := parsed.Load(name); ok {
+	if known, ok := parsedAdapters.Load(name); ok {
 		return known.(*Entry), nil
 	}
 	text, err := embedded.ReadFile("adapters/" + name + ".yaml")
@@ -140,7 +140,7 @@ func builtin(name string) (*Entry, error) {
 		return nil, err
 	}
 	e := &Entry{Adapter: a, Text: text}
-	parsed.Store(name, e)
+	parsedAdapters.Store(name, e)
 	return e, nil
 }
 

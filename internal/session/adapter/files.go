@@ -46,9 +46,9 @@ func (f File) Parts() ([]Part, error) {
 	}
 }
 
-// Quoted returns a value as it stands in place of a mark: as in a string of JSON, which
+// Quote returns a value as it stands in place of a mark: as in a string of JSON, which
 // is also one of TOML. Characters that only HTML minds stay as they are.
-func Quoted(value string) string {
+func Quote(value string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -182,7 +182,7 @@ func (a *Adapter) checkCredentials() error {
 			return fmt.Errorf("credentials[%d]: providers are those of a login", i)
 		}
 		if c.Login != nil {
-			if err := below(c.Login.File); err != nil {
+			if err := checkBelow(c.Login.File); err != nil {
 				return fmt.Errorf("credentials[%d]: login: %w", i, err)
 			}
 		}
@@ -219,7 +219,7 @@ func (c Credential) checkPart(how string) error {
 
 func (a *Adapter) checkFiles() error {
 	for _, f := range a.Files {
-		if err := below(f.Path); err != nil {
+		if err := checkBelow(f.Path); err != nil {
 			return fmt.Errorf("files: %w", err)
 		}
 		if !slices.Contains([]string{"", Yolo, Prompt}, f.Autonomy) {
@@ -238,7 +238,7 @@ func (a *Adapter) checkFiles() error {
 func (p Paths) check() error {
 	for _, list := range [][]string{p.Instructions, p.Control, p.MCP, p.Own, p.State, p.History} {
 		for _, name := range list {
-			if err := below(strings.TrimSuffix(name, "/")); err != nil {
+			if err := checkBelow(strings.TrimSuffix(name, "/")); err != nil {
 				return fmt.Errorf("paths: %w", err)
 			}
 		}
@@ -246,8 +246,8 @@ func (p Paths) check() error {
 	return nil
 }
 
-// below refuses a path that is not a clean one below a directory.
-func below(name string) error {
+// checkBelow refuses a path that is not a clean one below a directory.
+func checkBelow(name string) error {
 	if name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("%s is not a path below a directory", quote.Path(name))
 	}

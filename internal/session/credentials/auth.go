@@ -76,11 +76,11 @@ type Request struct {
 func Decide(r Request) []Decision {
 	var out []Decision
 	for _, spec := range r.Adapter.Credentials {
-		out = append(out, r.configured(spec.Key, spec, ""))
+		out = append(out, r.decideConfigured(spec.Key, spec, ""))
 	}
 	for _, f := range copied() {
 		if slices.Contains(f.agents, r.Adapter.Name) {
-			out = append(out, r.configured(f.key, adapter.Credential{}, f.target))
+			out = append(out, r.decideConfigured(f.key, adapter.Credential{}, f.target))
 		}
 	}
 	r.preferFirst(out)
@@ -101,9 +101,9 @@ func Why(r Request, key string) Decision {
 	}}
 }
 
-// configured decides about a credential by its entry in the policy. The target is that
+// decideConfigured decides about a credential by its entry in the policy. The target is that
 // of a file that can only be copied.
-func (r Request) configured(key string, spec adapter.Credential, target string) Decision {
+func (r Request) decideConfigured(key string, spec adapter.Credential, target string) Decision {
 	d := Decision{Spec: spec, Target: target, CredentialDecision: api.CredentialDecision{
 		Credential: key, Input: FromNothing, Readiness: Absent, Reason: "not configured in policy", Endpoints: endpoints(spec),
 	}}
@@ -205,9 +205,9 @@ func setCommand(name, key string) string {
 	return strings.Join([]string{"forkcell auth set --agent", name, "--credential", key, "--source PATH|env:NAME"}, " ")
 }
 
-// Given returns the decision about a credential whose source the operator gave for
+// DecideGiven returns the decision about a credential whose source the operator gave for
 // this session. The error does not hold the source, which may be a value by mistake.
-func Given(spec adapter.Credential, source string) (Decision, error) {
+func DecideGiven(spec adapter.Credential, source string) (Decision, error) {
 	from, err := credential.ParseSource(source)
 	if err != nil {
 		return Decision{}, api.Usagef("", "--credential %s: %s", spec.Key, credential.ErrSource)

@@ -56,7 +56,7 @@ func TestGiven(t *testing.T) {
 		{"claude_auth", "file:" + file, "file:" + file, "claude_auth.accessToken"},
 	} {
 		spec, _ := adapterOf(t, "claude").Credential(c.key)
-		d, err := credentials.Given(spec, c.source)
+		d, err := credentials.DecideGiven(spec, c.source)
 		if err != nil || d.Source != c.shown {
 			t.Errorf("%s: %+v, %v", c.source, d, err)
 		}
@@ -69,7 +69,7 @@ func TestGiven(t *testing.T) {
 		}
 	}
 	for _, source := range []string{"REAL", "env:REAL VALUE", "command:REAL"} {
-		if _, err := credentials.Given(adapter.Credential{Key: "k"}, source); api.KindOf(err) != api.Usage || strings.Contains(err.Error(), "REAL") {
+		if _, err := credentials.DecideGiven(adapter.Credential{Key: "k"}, source); api.KindOf(err) != api.Usage || strings.Contains(err.Error(), "REAL") {
 			t.Errorf("%s: %v", source, err)
 		}
 	}

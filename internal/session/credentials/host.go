@@ -78,7 +78,7 @@ func (h Host) look(d *Decision) {
 		return
 	}
 	d.Source = quote.Path(name)
-	if why := h.unreadable(name); why != "" {
+	if why := h.whyUnreadable(name); why != "" {
 		problem(why, "make it a private file of yours, outside the workspace: chmod 600 "+quote.Arg(name))
 	}
 }
@@ -107,13 +107,13 @@ func (h Host) lookResolver(d *Decision, problem func(text, next string)) {
 	}
 	full := path.Join(h.Home, rel)
 	d.Readiness, d.Source = HostSource, quote.Path(full)
-	if why := h.unreadable(full); why != "" {
+	if why := h.whyUnreadable(full); why != "" {
 		problem(why, "log in on the host first")
 	}
 }
 
-// unreadable returns why a file cannot be the source of a secret; "" if it can.
-func (h Host) unreadable(name string) string {
+// whyUnreadable returns why a file cannot be the source of a secret; "" if it can.
+func (h Host) whyUnreadable(name string) string {
 	f, err := injection.OpenSecret(name, h.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return quote.Path(name) + " does not exist"

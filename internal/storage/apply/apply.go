@@ -144,8 +144,8 @@ func under(dir, name string) string {
 	return dir + "/" + name
 }
 
-// session is one plan under way, or one that a crash interrupted.
-type session struct {
+// writing is one plan under way, or one that a crash interrupted.
+type writing struct {
 	// ctx ends the reading and copying of large files. A roll-back has one that
 	// is not cancelled.
 	ctx     context.Context //nolint:containedctx // lives as long as the one call

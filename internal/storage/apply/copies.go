@@ -19,7 +19,7 @@ type copies struct {
 
 // copyOld keeps what was displaced where renaming cannot reach. It happens
 // before the commit, so that a full disk there is no half-done apply.
-func (s *session) copyOld() error {
+func (s *writing) copyOld() error {
 	c := copies{ctx: s.ctx, from: s.stage, to: s.journal, owners: s.rec.Owners, made: map[uint64]string{}}
 	for _, u := range s.rec.Units {
 		op := s.rec.op(u)
@@ -65,7 +65,7 @@ func (c *copies) tree(rel, to string) error {
 	if err != nil {
 		return err
 	}
-	s := session{rec: &record{Owners: c.owners}}
+	s := writing{rec: &record{Owners: c.owners}}
 	return s.setRecorded(c.to, to, e, nil)
 }
 

@@ -42,7 +42,7 @@ func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Opti
 	return report, fmt.Errorf("apply to %s: %w", p.Target, err)
 }
 
-func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*session, error) {
+func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*writing, error) {
 	root, err := fsx.OpenRoot(p.Target)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*session
 		_ = root.Close()
 		return nil, err
 	}
-	return &session{
+	return &writing{
 		ctx: ctx, root: root, journal: journal, opt: opt, user: os.Geteuid() != 0,
 		rec: &record{
 			Version: journalVersion, Owners: p.Owners, DirTimes: opt.KeepDirTimes,
@@ -64,7 +64,7 @@ func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*session
 	}, nil
 }
 
-func (s *session) close() {
+func (s *writing) close() {
 	if s.stage != nil {
 		_ = s.stage.Close()
 	}
@@ -72,7 +72,7 @@ func (s *session) close() {
 }
 
 // step marks the instant before an effect.
-func (s *session) step(name string) error {
+func (s *writing) step(name string) error {
 	if err := failpoint.Err(name); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *session) step(name string) error {
 }
 
 // run is the transaction: stage, journal, exchange, commit, clean.
-func (s *session) run(ctx context.Context, p Plan, src Source, report *Report) error {
+func (s *writing) run(ctx context.Context, p Plan, src Source, report *Report) error {
 	if err := s.preparePlan(p, report); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *session) run(ctx context.Context, p Plan, src Source, report *Report) e
 
 // prepare stages everything new and makes it and the journal durable. Nothing
 // of the target but the staging directory has changed when it returns.
-func (s *session) prepare(ctx context.Context, p Plan, src Source) error {
+func (s *writing) prepare(ctx context.Context, p Plan, src Source) error {
 	if err := s.step("apply.intent"); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *session) prepare(ctx context.Context, p Plan, src Source) error {
 }
 
 // tryMove finds out whether displaced things can be renamed into the journal.
-func (s *session) tryMove() error {
+func (s *writing) tryMove() error {
 	if err := s.journal.Mkdir(oldDir, 0o700); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *session) tryMove() error {
 }
 
 // exchange carries out every unit and every change of metadata.
-func (s *session) exchange(ctx context.Context) error {
+func (s *writing) exchange(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (s *session) exchange(ctx context.Context) error {
 }
 
 // commit makes the changes durable, then records that they are final.
-func (s *session) commit() error {
+func (s *writing) commit() error {
 	if !s.rec.Move {
 		if err := s.copyOld(); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 // finish ends a committed apply: displaced things go to the journal, the
 // staging directory is removed, times are corrected. It can be interrupted and
 // repeated.
-func (s *session) finish() error {
+func (s *writing) finish() error {
 	if err := s.findStage(); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *session) finish() error {
 	return fsx.WriteFile(s.journal, finishedFile, nil, 0o600)
 }
 
-func (s *session) moveOld() error {
+func (s *writing) moveOld() error {
 	for _, u := range s.rec.Units {
 		op := s.rec.op(u)
 		if op.Old == nil {
@@ -61,7 +61,7 @@ func (s *session) moveOld() error {
 
 // finalRoot returns the new entry of the root directory. Its time stays as it was
 // unless names in it changed: the staging directory does not count.
-func (s *session) finalRoot() (mode uint32, mtime fsx.Time, setTime bool) {
+func (s *writing) finalRoot() (mode uint32, mtime fsx.Time, setTime bool) {
 	mode, mtime, setTime = s.rec.Intent.Mode, s.rec.Intent.MTime, true
 	if !s.rec.DirTimes {
 		for _, u := range s.rec.Units {
@@ -83,7 +83,7 @@ func (s *session) finalRoot() (mode uint32, mtime fsx.Time, setTime bool) {
 
 // setTimes: directories in which names changed keep their times, those with a
 // recorded time get it.
-func (s *session) setTimes() error {
+func (s *writing) setTimes() error {
 	for _, t := range s.rec.Times {
 		if err := s.root.Chtimes(string(t.Path), t.MTime); err != nil && !absent(err) {
 			return err

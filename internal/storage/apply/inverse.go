@@ -30,7 +30,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 	if err != nil {
 		return Plan{}, nil, err
 	}
-	src := &displaced{dir: journal, slots: map[string]string{}, shared: map[string]bool{}}
+	src := &displacedSource{dir: journal, slots: map[string]string{}, shared: map[string]bool{}}
 	for _, u := range rec.Units {
 		if op := rec.op(u); op.Old != nil {
 			src.slots[op.Path] = u.Slot
@@ -70,10 +70,10 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 	return p, src, nil
 }
 
-// Over reports whether a journal is of no further use, once the
+// IsOver reports whether a journal is of no further use, once the
 // apply will not be taken back: it came to its end, and what others had put in
 // its way was not moved here.
-func Over(journal *fsx.Dir) (bool, error) {
+func IsOver(journal *fsx.Dir) (bool, error) {
 	names, err := journal.Names()
 	if err != nil {
 		return false, err
@@ -85,15 +85,15 @@ func Over(journal *fsx.Dir) (bool, error) {
 	return !begun || slices.Contains(names, finishedFile) || slices.Contains(names, undoneFile), nil
 }
 
-// displaced is the source of what an apply displaced.
-type displaced struct {
+// displacedSource is the source of what an apply displaced.
+type displacedSource struct {
 	dir    *fsx.Dir
 	slots  map[string]string // path of a unit to its slot
 	shared map[string]bool   // files that have a name in the target still
 }
 
 // at is where a path is kept now.
-func (s *displaced) at(path string) string {
+func (s *displacedSource) at(path string) string {
 	for p := path; ; p = parentOf(p) {
 		if slot, ok := s.slots[p]; ok {
 			return oldDir + "/" + slot + path[len(p):]
@@ -104,13 +104,13 @@ func (s *displaced) at(path string) string {
 	}
 }
 
-func (s *displaced) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
+func (s *displacedSource) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
 	return s.dir.OpenFile(s.at(path))
 }
 
 // Link restores a file as the same file, so that it is again one with its
 // other names.
-func (s *displaced) Link(ctx context.Context, path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error) {
+func (s *displacedSource) Link(ctx context.Context, path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error) {
 	if !s.shared[path] {
 		return false, nil
 	}

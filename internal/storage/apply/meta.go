@@ -17,7 +17,7 @@ type owner struct{ uid, gid uint32 }
 // inheritedOwner: what replaces a file takes over its owner, and what is new in
 // a setgid directory its group, as if it had been written in place. Nil is the
 // caller.
-func (s *session) inheritedOwner(op Op) *owner {
+func (s *writing) inheritedOwner(op Op) *owner {
 	if s.rec.Owners {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s *session) inheritedOwner(op Op) *owner {
 // setRecorded sets the recorded metadata of a new entry. The order matters: a
 // change of owner clears setuid bits and capabilities, a mode may forbid setting
 // attributes, and all of them change the time.
-func (s *session) setRecorded(d *fsx.Dir, rel string, e *tree.Entry, inherited *owner) error {
+func (s *writing) setRecorded(d *fsx.Dir, rel string, e *tree.Entry, inherited *owner) error {
 	if s.rec.Owners {
 		if err := d.Chown(rel, e.UID, e.GID); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *session) setRecorded(d *fsx.Dir, rel string, e *tree.Entry, inherited *
 
 // change changes the metadata of a directory of the target, in place. It can be
 // repeated after it was interrupted.
-func (s *session) change(path string, e *tree.Entry) error {
+func (s *writing) change(path string, e *tree.Entry) error {
 	info, err := s.root.Lstat(path)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *session) change(path string, e *tree.Entry) error {
 	return s.root.Chmod(path, e.Mode)
 }
 
-func (s *session) replaceXattrs(path string, now, want []fsx.Xattr) error {
+func (s *writing) replaceXattrs(path string, now, want []fsx.Xattr) error {
 	old := make(map[string][]byte, len(now))
 	for _, x := range now {
 		if !ofTheHost(x.Name) {
@@ -119,7 +119,7 @@ func (s *session) replaceXattrs(path string, now, want []fsx.Xattr) error {
 }
 
 // open makes directories of the target writable for a while.
-func (s *session) open() error {
+func (s *writing) open() error {
 	for _, m := range s.rec.Modes {
 		if err := s.root.Chmod(string(m.Path), m.Mode|0o700); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (s *session) open() error {
 }
 
 // restoreModes restores the modes of directories that were made writable.
-func (s *session) restoreModes() error {
+func (s *writing) restoreModes() error {
 	for i := len(s.rec.Modes) - 1; i >= 0; i-- {
 		m := s.rec.Modes[i]
 		if err := s.root.Chmod(string(m.Path), m.Mode); err != nil && !absent(err) {

@@ -13,7 +13,7 @@ import (
 // planner turns Ops into units: exchanges of single names, each of which may
 // carry a whole directory.
 type planner struct {
-	s      *session
+	s      *writing
 	rec    *record
 	dev    uint64 // of the target
 	mount  uint64
@@ -27,7 +27,7 @@ type planner struct {
 
 // preparePlan checks a plan against the target, as far as that can be done without
 // reading contents, and fills s.rec.
-func (s *session) preparePlan(p Plan, report *Report) error {
+func (s *writing) preparePlan(p Plan, report *Report) error {
 	ops, err := sortOps(p.Ops)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func sortOps(in []Op) ([]Op, error) {
 // place decides how one Op is carried out.
 func (pl *planner) place(i int) error {
 	op := pl.rec.Ops[i].op
-	inside, err := pl.inside(op)
+	inside, err := pl.isInside(op)
 	if inside && op.New == nil {
 		pl.within = append(pl.within, i)
 	}
@@ -110,8 +110,8 @@ func (pl *planner) place(i int) error {
 	return nil
 }
 
-// inside reports whether an Op is part of a directory that is moved as a whole.
-func (pl *planner) inside(op Op) (bool, error) {
+// isInside reports whether an Op is part of a directory that is moved as a whole.
+func (pl *planner) isInside(op Op) (bool, error) {
 	for p := op.Path; p != "."; {
 		p = parentOf(p)
 		at, ok := pl.rec.index[p]

@@ -54,7 +54,7 @@ func recoverWith(ctx context.Context, target string, journal *fsx.Dir, opt Optio
 }
 
 // reopen makes the session that the crash ended.
-func reopen(ctx context.Context, target string, journal *fsx.Dir, in intent, opt Options) (s *session, committed bool, err error) {
+func reopen(ctx context.Context, target string, journal *fsx.Dir, in intent, opt Options) (s *writing, committed bool, err error) {
 	if fsx.CheckPath(in.Staging) != nil || in.Staging != StagingPrefix+in.ID {
 		return nil, false, fmt.Errorf("%w: staging directory %q", ErrJournal, in.Staging)
 	}
@@ -83,7 +83,7 @@ func reopen(ctx context.Context, target string, journal *fsx.Dir, in intent, opt
 		_ = root.Close()
 		return nil, false, err
 	}
-	return &session{
+	return &writing{
 		ctx: ctx, root: root, journal: journal, rec: rec, opt: opt, user: os.Geteuid() != 0,
 		began: true, journalled: journalled,
 	}, committed, nil

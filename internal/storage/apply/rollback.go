@@ -14,7 +14,7 @@ import (
 // commit, and can itself be interrupted and repeated. What other programs did
 // to the same names meanwhile stays; what then finds no place is kept in the
 // journal, and a ConflictError names it. One that fails is ErrUnfinished.
-func (s *session) rollBack() error {
+func (s *writing) rollBack() error {
 	err := s.undo()
 	if err != nil {
 		return fmt.Errorf("roll back: %w: %w", ErrUnfinished, err)
@@ -25,7 +25,7 @@ func (s *session) rollBack() error {
 	return nil
 }
 
-func (s *session) undo() error {
+func (s *writing) undo() error {
 	if err := s.findStage(); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *session) undo() error {
 }
 
 // findStage opens the staging directory, if there is one.
-func (s *session) findStage() error {
+func (s *writing) findStage() error {
 	if s.stage != nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (s *session) findStage() error {
 }
 
 // openRoot lets the staging directory be removed.
-func (s *session) openRoot() error {
+func (s *writing) openRoot() error {
 	if !s.user {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (s *session) openRoot() error {
 	return s.root.Chmod(".", info.Mode|0o700)
 }
 
-func (s *session) undoUnits() error {
+func (s *writing) undoUnits() error {
 	if s.stage == nil {
 		// An earlier roll-back removed it last, when all else was done; if
 		// someone else did, there is nothing left to put back.
@@ -104,7 +104,7 @@ func (s *session) undoUnits() error {
 
 // unswap takes one unit back, if it was carried out. The inode in its slot shows
 // whether it was.
-func (s *session) unswap(u unit) error {
+func (s *writing) unswap(u unit) error {
 	op := s.rec.op(u)
 	slot, err := inode(s.stage, u.Slot)
 	if err != nil {
@@ -125,12 +125,12 @@ func (s *session) unswap(u unit) error {
 	}
 	// An inode number can come back, and someone may have worked on the thing
 	// since: only what is unchanged may be removed.
-	changed, err := s.changed(s.root, op.Path, op)
+	changed, err := s.hasChanged(s.root, op.Path, op)
 	if err != nil {
 		return err
 	}
 	if changed {
-		return s.stays(u)
+		return s.leaveName(u)
 	}
 	if op.Old == nil {
 		err = s.move(s.root, op.Path, s.stage, u.Slot, unix.RENAME_NOREPLACE)
@@ -143,15 +143,15 @@ func (s *session) unswap(u unit) error {
 	if err := s.restoreMode(op); err != nil {
 		return err
 	}
-	if changed, err = s.changed(s.stage, u.Slot, op); err == nil && changed {
+	if changed, err = s.hasChanged(s.stage, u.Slot, op); err == nil && changed {
 		s.foreign = append(s.foreign, s.keptAside(u))
 		return s.setAside(u)
 	}
 	return err
 }
 
-// changed reports whether what a unit wrote has changed since.
-func (s *session) changed(d *fsx.Dir, rel string, op Op) (bool, error) {
+// hasChanged reports whether what a unit wrote has changed since.
+func (s *writing) hasChanged(d *fsx.Dir, rel string, op Op) (bool, error) {
 	err := s.verify(d, rel, op.Path, newSide)
 	var differs *ConflictError
 	if errors.As(err, &differs) {
@@ -161,17 +161,17 @@ func (s *session) changed(d *fsx.Dir, rel string, op Op) (bool, error) {
 }
 
 // putBack returns what was displaced to a name that holds nothing of ours.
-func (s *session) putBack(u unit, live uint64) error {
+func (s *writing) putBack(u unit, live uint64) error {
 	op := s.rec.op(u)
 	if op.Old == nil {
 		if live == 0 {
 			return nil // someone removed what was added
 		}
-		return s.stays(u)
+		return s.leaveName(u)
 	}
 	err := s.move(s.stage, u.Slot, s.root, op.Path, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EEXIST) || absent(err) {
-		return s.stays(u)
+		return s.leaveName(u)
 	}
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *session) putBack(u unit, live uint64) error {
 }
 
 // restoreMode restores the mode of a directory that was made writable for its move.
-func (s *session) restoreMode(op Op) error {
+func (s *writing) restoreMode(op Op) error {
 	if !s.user || !isDir(op.Old) {
 		return nil
 	}
@@ -194,8 +194,8 @@ func (s *session) restoreMode(op Op) error {
 	return err
 }
 
-// stays leaves a name that another program changed, and keeps what was displaced.
-func (s *session) stays(u unit) error {
+// leaveName leaves a name that another program changed, and keeps what was displaced.
+func (s *writing) leaveName(u unit) error {
 	op := s.rec.op(u)
 	if op.Old == nil {
 		s.foreign = append(s.foreign, Conflict{Path: op.Path, Reason: "was changed by another program, and stays"})
@@ -205,13 +205,13 @@ func (s *session) stays(u unit) error {
 	return s.setAside(u)
 }
 
-func (s *session) keptAside(u unit) Conflict {
+func (s *writing) keptAside(u unit) Conflict {
 	return Conflict{Path: s.rec.op(u).Path, Reason: "was changed by another program; the other version is in " +
 		s.journal.Path() + "/" + foreignDir + "/" + u.Slot}
 }
 
 // setAside keeps what is in a slot.
-func (s *session) setAside(u unit) error {
+func (s *writing) setAside(u unit) error {
 	if err := s.journal.MkdirAll(foreignDir, 0o700); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (s *session) setAside(u unit) error {
 }
 
 // undoMetas puts modes, attributes and times of directories back.
-func (s *session) undoMetas() error {
+func (s *writing) undoMetas() error {
 	for _, m := range s.rec.Metas {
 		op := s.rec.Ops[m].op
 		if op.Path == "." {
@@ -247,7 +247,7 @@ func (s *session) undoMetas() error {
 		if err != nil {
 			return err
 		}
-		if !isDir(now) || !between(now, op.Old, op.New) {
+		if !isDir(now) || !isBetween(now, op.Old, op.New) {
 			continue // someone else's by now
 		}
 		if err := s.change(op.Path, op.Old); err != nil && !absent(err) {
@@ -265,9 +265,9 @@ func (s *session) undoMetas() error {
 	return nil
 }
 
-// between reports whether a directory's metadata can be what a change from old to
+// isBetween reports whether a directory's metadata can be what a change from old to
 // newer left when it was interrupted.
-func between(now, old, newer *tree.Entry) bool {
+func isBetween(now, old, newer *tree.Entry) bool {
 	switch now.Mode {
 	case old.Mode, newer.Mode, old.Mode | 0o700, newer.Mode | 0o700:
 	default:
@@ -294,7 +294,7 @@ func between(now, old, newer *tree.Entry) bool {
 
 // clear removes the staging directory and leaves the root with this mode and,
 // if asked, this time.
-func (s *session) clear(mode uint32, mtime fsx.Time, setTime bool) error {
+func (s *writing) clear(mode uint32, mtime fsx.Time, setTime bool) error {
 	if err := s.step("apply.clear"); err != nil {
 		return err
 	}

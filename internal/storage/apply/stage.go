@@ -21,14 +21,14 @@ type linker interface {
 // stager builds everything new inside the staging directory, with its final
 // metadata.
 type stager struct {
-	s      *session
+	s      *writing
 	src    Source
 	groups map[string][]string // path to its hard-link group
 	first  map[string]string   // path to its staged name, for members of groups
 }
 
 // stageAll fills one slot for each unit that brings something new.
-func (s *session) stageAll(ctx context.Context, links [][]string, src Source) error {
+func (s *writing) stageAll(ctx context.Context, links [][]string, src Source) error {
 	st := &stager{s: s, src: src, groups: map[string][]string{}, first: map[string]string{}}
 	for _, g := range links {
 		for _, p := range g {
@@ -195,7 +195,7 @@ func (st *stager) file(op Op, rel string) (err error) {
 
 // openStage makes the staging directory. What it inherits from the target, a
 // group or default ACLs, would go on to everything staged: it is removed.
-func (s *session) openStage() error {
+func (s *writing) openStage() error {
 	name := s.rec.Intent.Staging
 	if err := s.root.Mkdir(name, 0o700); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // swap carries out one unit and checks what came out. When it returns an error
 // the unit may have been carried out: the roll-back looks.
-func (s *session) swap(u unit) error {
+func (s *writing) swap(u unit) error {
 	op := s.rec.op(u)
 	if err := s.step("apply.op"); err != nil {
 		return fmt.Errorf("change %q: %w", op.Path, err)
@@ -55,7 +55,7 @@ func newSide(op Op) *tree.Entry { return op.New }
 
 // verify compares what is at rel with the Ops of path and everything
 // below it. A difference is a ConflictError.
-func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
+func (s *writing) verify(d *fsx.Dir, rel, path string, want side) error {
 	at, known := s.rec.index[path]
 	var like *tree.Entry
 	if known {
@@ -95,7 +95,7 @@ func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
 }
 
 // countBelow counts the expected entries directly in a directory.
-func (s *session) countBelow(at int, want side) int {
+func (s *writing) countBelow(at int, want side) int {
 	path, n := s.rec.Ops[at].op.Path, 0
 	for i := at + 1; i < len(s.rec.Ops); i++ {
 		op := s.rec.Ops[i].op
@@ -111,7 +111,7 @@ func (s *session) countBelow(at int, want side) int {
 
 // move renames, also directories that their owner made read-only: moving one to
 // another parent writes to it.
-func (s *session) move(from *fsx.Dir, oldName string, to *fsx.Dir, newName string, flags uint) error {
+func (s *writing) move(from *fsx.Dir, oldName string, to *fsx.Dir, newName string, flags uint) error {
 	err := from.Rename(oldName, to, newName, flags)
 	if !s.user || !errors.Is(err, unix.EACCES) {
 		return err

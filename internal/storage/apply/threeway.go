@@ -172,9 +172,9 @@ func (m *merger) equal(a, b *tree.Entry) bool {
 	return Equal(a, b, m.opt.Owners)
 }
 
-// passed reports whether a change needs no decision: it is not selected, concerns
+// needsNoDecision reports whether a change needs no decision: it is not selected, concerns
 // something that stays out, or depends on a conflict above it.
-func (m *merger) passed(path string, old, now *tree.Entry) (bool, error) {
+func (m *merger) needsNoDecision(path string, old, now *tree.Entry) (bool, error) {
 	if m.opt.Only != nil && !m.opt.Only(path, isDir(now) || now == nil && isDir(old)) {
 		m.stays[path] = true
 		return true, nil
@@ -200,19 +200,19 @@ func (m *merger) passed(path string, old, now *tree.Entry) (bool, error) {
 
 // path decides a change that removes no directory.
 func (m *merger) path(path string, old, now *tree.Entry) error {
-	if done, err := m.passed(path, old, now); done || err != nil {
+	if done, err := m.needsNoDecision(path, old, now); done || err != nil {
 		return err
 	}
 	have, err := m.ours(path)
 	if err != nil {
 		return err
 	}
-	unchanged, err := m.same(path, BaseSide, old, TheirSide, now)
+	unchanged, err := m.isSame(path, BaseSide, old, TheirSide, now)
 	if err != nil || unchanged {
 		m.stays[path] = true
 		return err
 	}
-	already, err := m.same(path, OurSide, have, TheirSide, now)
+	already, err := m.isSame(path, OurSide, have, TheirSide, now)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (m *merger) path(path string, old, now *tree.Entry) error {
 		m.stays[path] = true
 		return nil
 	}
-	untouched, err := m.same(path, OurSide, have, BaseSide, old)
+	untouched, err := m.isSame(path, OurSide, have, BaseSide, old)
 	if err != nil {
 		return err
 	}
@@ -231,9 +231,9 @@ func (m *merger) path(path string, old, now *tree.Entry) error {
 	return m.collide(path, now, m.reason(old, have, now))
 }
 
-// same reports whether two sides have the same at a path, or files that say the
+// isSame reports whether two sides have the same at a path, or files that say the
 // same.
-func (m *merger) same(path string, one Side, a *tree.Entry, other Side, b *tree.Entry) (bool, error) {
+func (m *merger) isSame(path string, one Side, a *tree.Entry, other Side, b *tree.Entry) (bool, error) {
 	if m.equal(a, b) {
 		return true, nil
 	}

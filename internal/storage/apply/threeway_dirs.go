@@ -6,8 +6,8 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
-// rest is the contents of a directory of ours that theirs does not remove.
-type rest struct {
+// remainder is the contents of a directory of ours that theirs does not remove.
+type remainder struct {
 	left    string // something that is left out
 	staying string // something that was decided to stay
 	foreign string // something that base never knew
@@ -16,7 +16,7 @@ type rest struct {
 // leave decides the removal of a directory, or its replacement by something
 // else. Everything below it is decided already.
 func (m *merger) leave(path string, old, now *tree.Entry) error {
-	if done, err := m.passed(path, old, now); done || err != nil {
+	if done, err := m.needsNoDecision(path, old, now); done || err != nil {
 		return err
 	}
 	have, err := m.ours(path)
@@ -31,7 +31,7 @@ func (m *merger) leave(path string, old, now *tree.Entry) error {
 	if !isDir(have) {
 		return m.collide(path, now, m.reason(old, have, now))
 	}
-	r, err := m.remains(path)
+	r, err := m.findRemaining(path)
 	if err != nil {
 		return err
 	}
@@ -60,9 +60,9 @@ func (m *merger) names(path string) ([]string, error) {
 	return m.opt.Names(path)
 }
 
-// remains looks for what would be in the directory after all other decisions.
-func (m *merger) remains(path string) (rest, error) {
-	var r rest
+// findRemaining looks for what would be in the directory after all other decisions.
+func (m *merger) findRemaining(path string) (remainder, error) {
+	var r remainder
 	names, err := m.names(path)
 	if err != nil {
 		return r, err

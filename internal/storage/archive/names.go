@@ -104,9 +104,9 @@ type waypoint struct {
 	n   *node
 }
 
-// shared returns the deepest remembered directory above p, and the rest of p
+// sharedParent returns the deepest remembered directory above p, and the rest of p
 // below it. It forgets directories that are not above p.
-func (c *cursor) shared(root *node, p string) (n *node, rest string) {
+func (c *cursor) sharedParent(root *node, p string) (n *node, rest string) {
 	same := fsx.CommonPrefix(c.path, p)
 	for last := len(c.above) - 1; last >= 0; last-- {
 		end := c.above[last].end
@@ -123,7 +123,7 @@ func (c *cursor) shared(root *node, p string) (n *node, rest string) {
 // parent returns the directory that p is in and p's name there. It makes the
 // directories that do not exist yet.
 func (x *extractor) parent(name, p string) (dir *node, base string, err error) {
-	dir, rest := x.at.shared(x.root, p)
+	dir, rest := x.at.sharedParent(x.root, p)
 	for {
 		first, tail, more := strings.Cut(rest, "/")
 		if !more {
@@ -149,7 +149,7 @@ func (x *extractor) lookup(p string) *node {
 	if p == "." {
 		return x.root
 	}
-	n, rest := x.at.shared(x.root, p)
+	n, rest := x.at.sharedParent(x.root, p)
 	for name := range strings.SplitSeq(rest, "/") {
 		if n = n.kid(name); n == nil {
 			return nil

@@ -186,7 +186,7 @@ func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 		return err
 	}
 	a.sum.Reset(e.Size, &e)
-	src := patient{a.ctx, io.NewSectionReader(f, 0, e.Size)}
+	src := contextReader{a.ctx, io.NewSectionReader(f, 0, e.Size)}
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(a.tar, a.sum)}, src, a.buf)
 	if err != nil {
 		return err
@@ -207,13 +207,13 @@ func (a *writer) checkSum(e tree.Entry) error {
 
 var errDamaged = errors.New("contents are damaged: they do not match the recorded digest")
 
-// patient is a reader that fails when its context ends.
-type patient struct {
+// contextReader is a reader that fails when its context ends.
+type contextReader struct {
 	ctx context.Context //nolint:containedctx // a call's own state
 	r   io.Reader
 }
 
-func (p patient) Read(b []byte) (int, error) {
+func (p contextReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -127,7 +127,7 @@ func (k *Keeper) list(r *Ref) {
 	}
 	kept := slices.DeleteFunc(k.idle, func(r *Ref) bool { return r == nil })
 	for len(kept) > k.limit {
-		kept[0].shut()
+		kept[0].closeForNow()
 		kept = kept[1:]
 	}
 	k.idle = append(k.idle[:0], kept...)
@@ -136,8 +136,8 @@ func (k *Keeper) list(r *Ref) {
 	}
 }
 
-// shut closes a directory that will be needed again.
-func (r *Ref) shut() {
+// closeForNow closes a directory that will be needed again.
+func (r *Ref) closeForNow() {
 	var st unix.Stat_t
 	if unix.Fstat(r.dir.fd, &st) == nil {
 		r.seen, r.dev, r.ino = true, uint64(st.Dev), st.Ino //nolint:unconvert // 32-bit hosts
@@ -196,7 +196,7 @@ func (r *Ref) openFrom(child *Dir) {
 		return
 	}
 	d := &Dir{fd: fd, path: parentPath(child.path)}
-	if r.same(d) != nil {
+	if r.checkSame(d) != nil {
 		_ = d.Close()
 		return
 	}
@@ -218,15 +218,15 @@ func (r *Ref) reopen() (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.same(d); err != nil {
+	if err := r.checkSame(d); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// same checks that a directory which was open before is still that one.
-func (r *Ref) same(d *Dir) error {
+// checkSame checks that a directory which was open before is still that one.
+func (r *Ref) checkSame(d *Dir) error {
 	r.k.mu.Lock()
 	seen, dev, ino := r.seen, r.dev, r.ino
 	r.k.mu.Unlock()

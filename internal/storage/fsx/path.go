@@ -10,8 +10,8 @@ import (
 // 4,096 bytes, but trees can be deeper than that.
 const maxChunk = 4000
 
-// beneath are the rules for every path with more than one component.
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+// beneathRules are the rules for every path with more than one component.
+const beneathRules = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // CheckPath returns ErrPath unless rel is "." or a plain relative path.
 func CheckPath(rel string) error {
@@ -109,7 +109,7 @@ func openDirect(fd int, path string, flags int) (int, error) {
 		if single {
 			got, err = unix.Openat(fd, path, flags, 0)
 		} else {
-			got, err = unix.Openat2(fd, path, &unix.OpenHow{Flags: uint64(flags), Resolve: beneath})
+			got, err = unix.Openat2(fd, path, &unix.OpenHow{Flags: uint64(flags), Resolve: beneathRules})
 		}
 		if err == unix.ENOSYS && !single {
 			return openSteps(fd, path, flags)

@@ -125,7 +125,7 @@ func (r *remover) open(p place) (int, error) {
 func openSameMount(p place) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: beneath | unix.RESOLVE_NO_XDEV,
+		Resolve: beneathRules | unix.RESOLVE_NO_XDEV,
 	}
 	for {
 		fd, err := unix.Openat2(p.fd, p.name, &how)

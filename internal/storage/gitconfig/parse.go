@@ -179,7 +179,7 @@ func (p *parser) value() (string, error) {
 			continue
 		case c == '\\':
 			var ok bool
-			if c, ok = escaped(p.next()); !ok {
+			if c, ok = unescape(p.next()); !ok {
 				return "", ErrSyntax
 			}
 			if c == 0 { // the value goes on in the next line
@@ -200,8 +200,8 @@ func (p *parser) value() (string, error) {
 	return b.String()[:keep], nil
 }
 
-// escaped returns the character that follows a backslash; 0 for a line end.
-func escaped(c byte) (byte, bool) {
+// unescape returns the character that follows a backslash; 0 for a line end.
+func unescape(c byte) (byte, bool) {
 	switch c {
 	case '\n':
 		return 0, true

@@ -82,7 +82,7 @@ func CheckObject(ctx context.Context, r io.Reader, id string) error {
 	defer z.Close()
 	h := sha1.New() //nolint:gosec // as above
 	head := &prefix{}
-	n, err := io.Copy(io.MultiWriter(h, head), &bounded{ctx: ctx, r: z, left: maxWork})
+	n, err := io.Copy(io.MultiWriter(h, head), &boundedReader{ctx: ctx, r: z, left: maxWork})
 	if err != nil {
 		return err
 	}
@@ -113,14 +113,14 @@ func (p *prefix) text() string {
 	return string(text)
 }
 
-// bounded reads until its context ends, and no more than a number of bytes.
-type bounded struct {
+// boundedReader reads until its context ends, and no more than a number of bytes.
+type boundedReader struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the one call
 	r    io.Reader
 	left int64
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *boundedReader) Read(p []byte) (int, error) {
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -174,7 +174,7 @@ func trailer(ctx context.Context, f *os.File) (sum []byte, size int64, err error
 		return nil, 0, io.ErrUnexpectedEOF
 	}
 	h := sha1.New() //nolint:gosec // as above
-	if _, err := io.Copy(h, &bounded{ctx: ctx, r: io.NewSectionReader(f, 0, size-sha1Size), left: 1 << 40}); err != nil {
+	if _, err := io.Copy(h, &boundedReader{ctx: ctx, r: io.NewSectionReader(f, 0, size-sha1Size), left: 1 << 40}); err != nil {
 		return nil, 0, err
 	}
 	sum = make([]byte, sha1Size)
@@ -197,16 +197,16 @@ type packCheck struct {
 	bytes  int
 }
 
-// listed is an object as an index lists it.
-type listed struct {
+// listedObject is an object as an index lists it.
+type listedObject struct {
 	id [sha1Size]byte
 	at int64
 }
 
 func (c *packCheck) objects() error {
-	list := make([]listed, 0, min(c.pack.count, 1<<20))
+	list := make([]listedObject, 0, min(c.pack.count, 1<<20))
 	for i := range c.pack.count {
-		var o listed
+		var o listedObject
 		if _, err := c.pack.index.ReadAt(o.id[:], packNames+int64(i)*sha1Size); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (c *packCheck) objects() error {
 		o.at = at
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b listed) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(list, func(a, b listedObject) int { return cmp.Compare(a.at, b.at) })
 	for _, o := range list {
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (c *packCheck) objects() error {
 	return nil
 }
 
-func (c *packCheck) check(o listed) error {
+func (c *packCheck) check(o listedObject) error {
 	h := sha1.New() //nolint:gosec // as above
 	e, err := c.pack.head(o.at)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *packCheck) check(o listed) error {
 		}
 		defer z.Close()
 		begin(h, e.kind, e.size)
-		if n, err := io.Copy(h, &bounded{ctx: c.ctx, r: z, left: e.size}); err != nil || n != e.size {
+		if n, err := io.Copy(h, &boundedReader{ctx: c.ctx, r: z, left: e.size}); err != nil || n != e.size {
 			return errors.Join(err, io.ErrUnexpectedEOF)
 		}
 	} else {

@@ -50,9 +50,9 @@ const errNoObject = unsupported("the object is not in the repository")
 
 // object reads a commit or a directory by its id, loose or packed.
 func (r *Repo) object(id string) (object, error) {
-	o, err := r.loose(id)
+	o, err := r.readLoose(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		o, err = r.packed(id)
+		o, err = r.readPacked(id)
 	}
 	if err == nil {
 		err = r.spend(len(o.data))
@@ -86,7 +86,7 @@ func (r *Repo) spend(n int) error {
 	return nil
 }
 
-func (r *Repo) loose(id string) (object, error) {
+func (r *Repo) readLoose(id string) (object, error) {
 	f, err := r.files.Open(path.Join(r.common, "objects", id[:2], id[2:]))
 	if err != nil {
 		return object{}, err
@@ -224,7 +224,7 @@ func (p *pack) find(id []byte) (offset int64, ok bool, err error) {
 	return int64(binary.BigEndian.Uint64(buf[:]) &^ (1 << 63)), true, nil
 }
 
-func (r *Repo) packed(id string) (object, error) {
+func (r *Repo) readPacked(id string) (object, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != sha1Size {
 		return object{}, errNoObject
@@ -255,7 +255,7 @@ func (r *Repo) unpack(p *pack, at int64) (object, error) {
 			return object{}, err
 		}
 		if kind != typeOfsDelta && kind != typeRefDelta {
-			return r.patched(object{kind, data}, deltas)
+			return r.applyDeltas(object{kind, data}, deltas)
 		}
 		if total += len(data); total > maxObject {
 			return object{}, errors.New("its deltas are too large")
@@ -354,8 +354,8 @@ func (p *pack) raw(at int64) (kind int, base origin, data []byte, err error) {
 	return e.kind, e.base, data, err
 }
 
-// patched applies deltas to an object, the last one first.
-func (r *Repo) patched(o object, deltas [][]byte) (object, error) {
+// applyDeltas applies deltas to an object, the last one first.
+func (r *Repo) applyDeltas(o object, deltas [][]byte) (object, error) {
 	for i := len(deltas) - 1; i >= 0; i-- {
 		var err error
 		if o.data, err = patch(o.data, deltas[i]); err == nil {

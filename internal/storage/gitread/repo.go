@@ -65,7 +65,7 @@ type Repo struct {
 	toClose  []*os.File
 	packRefs map[string]string
 	spent    int // bytes of objects that were made
-	walks    walks
+	walks    directoryMemory
 	has      map[string]bool // answers of Has
 }
 

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// Skipped returns an index with other skip-worktree flags: want returns the flag that an
+// WithSkipFlags returns an index with other skip-worktree flags: want returns the flag that an
 // entry will have. If no flag changes, the result is the index itself, the same bytes.
 // Everything else stays, except what git makes anew: the checksum, and the tables of
 // offsets.
-func Skipped(index []byte, want func(e IndexEntry) bool) ([]byte, error) {
+func WithSkipFlags(index []byte, want func(e IndexEntry) bool) ([]byte, error) {
 	entries, err := ParseIndex(index)
 	if err != nil {
 		return nil, err
 	}
 	changed, extended := false, false
 	for i, e := range entries {
-		if is := e.Skipped(); is != want(e) {
+		if is := e.IsSkipped(); is != want(e) {
 			changed = true
 			e.Flags ^= skipWorktree
 		}
@@ -52,8 +52,8 @@ func Skipped(index []byte, want func(e IndexEntry) bool) ([]byte, error) {
 	return append(w.out, sum[:]...), nil
 }
 
-// Skipped reports whether an entry has the flag skip-worktree.
-func (e IndexEntry) Skipped() bool { return e.Flags&skipWorktree != 0 }
+// IsSkipped reports whether an entry has the flag skip-worktree.
+func (e IndexEntry) IsSkipped() bool { return e.Flags&skipWorktree != 0 }
 
 // indexWriter writes an index. It is not larger than the one that is read, but for two
 // bytes and padding for each entry.

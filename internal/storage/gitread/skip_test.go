@@ -56,7 +56,7 @@ func TestSkipped(t *testing.T) {
 			}
 			set := func(b []byte, want func(e gitread.IndexEntry) bool) []byte {
 				t.Helper()
-				b, err := gitread.Skipped(b, want)
+				b, err := gitread.WithSkipFlags(b, want)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +79,7 @@ func TestSkipped(t *testing.T) {
 				t.Errorf("%d entries are skipped", got)
 			}
 			git(t, dir, "fsck")
-			same, err := gitread.Skipped(flagged, func(e gitread.IndexEntry) bool { return slices.Contains(hidden, e.Name) })
+			same, err := gitread.WithSkipFlags(flagged, func(e gitread.IndexEntry) bool { return slices.Contains(hidden, e.Name) })
 			if err != nil || !bytes.Equal(same, flagged) {
 				t.Errorf("without a change: %v", err)
 			}
@@ -100,7 +100,7 @@ func TestSkipped(t *testing.T) {
 func FuzzSkipped(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("x", 20)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		on, err := gitread.Skipped(b, func(gitread.IndexEntry) bool { return true })
+		on, err := gitread.WithSkipFlags(b, func(gitread.IndexEntry) bool { return true })
 		if err != nil {
 			return
 		}
@@ -109,7 +109,7 @@ func FuzzSkipped(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if !e.Skipped() {
+			if !e.IsSkipped() {
 				t.Fatalf("%q is not skipped", e.Name)
 			}
 		}

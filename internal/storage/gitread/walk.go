@@ -28,18 +28,18 @@ const (
 // more files than any disk holds.
 var errRepeats = errors.New("its directories have the same contents again and again")
 
-// walks is what a repository remembers of its directories.
-type walks struct {
-	trees  map[string][]byte   // the contents of directories, by their ids
-	cached int                 // their bytes
-	done   map[placed]struct{} // directories that were walked to their ends
+// directoryMemory is what a repository remembers of its directories.
+type directoryMemory struct {
+	trees  map[string][]byte      // the contents of directories, by their ids
+	cached int                    // their bytes
+	done   map[placedDir]struct{} // directories that were walked to their ends
 	// held and heldBytes are what the directories hold that were read; steps and bytes
 	// what was looked at, in all places.
 	held, heldBytes, steps, bytes int
 }
 
-// placed is a directory at a place.
-type placed struct{ id, prefix string }
+// placedDir is a directory at a place.
+type placedDir struct{ id, prefix string }
 
 // Paths returns the paths of all files of a commit, given by its id, without those of
 // directories that an earlier call has returned at the same place. Another kind of
@@ -81,7 +81,7 @@ func (w *treeWalk) tree(ctx context.Context, id, prefix string, depth int) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	at := placed{id, prefix}
+	at := placedDir{id, prefix}
 	if _, done := w.r.walks.done[at]; done {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (w *treeWalk) tree(ctx context.Context, id, prefix string, depth int) error
 		b = rest
 	}
 	if w.r.walks.done == nil {
-		w.r.walks.done = map[placed]struct{}{}
+		w.r.walks.done = map[placedDir]struct{}{}
 	}
 	w.r.walks.done[at] = struct{}{}
 	return nil

@@ -21,13 +21,13 @@ var ErrNotFound = errors.New("no such program in the directories of PATH that no
 // Finder finds programs along a search path.
 type Finder struct{ dirs, closed []string }
 
-// Closed returns the directories that a finder leaves out, with everything below them.
-type Closed func() ([]string, error)
+// ExcludedDirs returns the directories that a finder leaves out, with everything below them.
+type ExcludedDirs func() ([]string, error)
 
 // In returns a finder along the absolute directories of a PATH, without those below
 // closed directories, wherever links lead. Only the system's directories are left if the
 // closed ones cannot be known. nil closes none.
-func In(path string, closed Closed) Finder {
+func In(path string, closed ExcludedDirs) Finder {
 	f := Finder{}
 	dirs := filepath.SplitList(path)
 	if closed != nil {
@@ -93,7 +93,7 @@ func (f Finder) Env(env []string) []string {
 }
 
 // InEnv is In along the PATH of an environment of K=V, whose last value counts.
-func InEnv(env []string, closed Closed) Finder {
+func InEnv(env []string, closed ExcludedDirs) Finder {
 	path := ""
 	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "PATH="); ok {

@@ -35,11 +35,13 @@ func TestLook(t *testing.T) {
 		}
 		return list
 	}
-	closed := func(dir string) Closed { return func() ([]string, error) { return []string{root + "/" + dir}, nil } }
+	closed := func(dir string) ExcludedDirs {
+		return func() ([]string, error) { return []string{root + "/" + dir}, nil }
+	}
 	unknown := func() ([]string, error) { return nil, errors.New("the database is damaged") }
 	for name, c := range map[string]struct {
 		path   string
-		closed Closed
+		closed ExcludedDirs
 		tool   string
 		want   string
 	}{

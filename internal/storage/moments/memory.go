@@ -171,8 +171,8 @@ func (s Store) Scratch(id string) (string, error) {
 // pausedSuffix follows the id of a run in the name of what its cell is paused with.
 const pausedSuffix = ".paused"
 
-// Paused returns the id of the image that a cell is paused with, whose run has the id.
-func Paused(id string) string { return id + pausedSuffix }
+// PausedImage returns the id of the image that a cell is paused with, whose run has the id.
+func PausedImage(id string) string { return id + pausedSuffix }
 
 // RemoveRun removes what is left of a run: an image that was not kept, and its scratch
 // directory.

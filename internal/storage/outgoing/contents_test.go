@@ -72,7 +72,7 @@ func (r *repository) judge(before *outgoing.View) (verdicts map[string]outgoing.
 	r.Helper()
 	g, err := outgoing.New(outgoing.Place{}, nil)
 	r.must(err)
-	g.Between(before, r.view)
+	g.CompareRepositories(before, r.view)
 	verdicts, why = map[string]outgoing.Verdict{}, map[string]string{}
 	r.must(filepath.WalkDir(filepath.Join(r.dir, ".git"), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -51,7 +51,7 @@ type Entry struct {
 // Gate decides about the entries that are written below one directory.
 type Gate struct {
 	place  Place
-	links  *secretfiles.Linked
+	links  *secretfiles.LinkFinder
 	named  []naming
 	allow  *secretfiles.Selector // nil allows nothing
 	within *secretfiles.Selector // bounds allow; nil is no bound
@@ -81,9 +81,9 @@ func New(place Place, allow []string) (*Gate, error) {
 	return g, err
 }
 
-// Bound makes the gate allow only what matches a pattern besides, so nothing without
+// Restrict makes the gate allow only what matches a pattern besides, so nothing without
 // patterns. An error is about a pattern.
-func (g *Gate) Bound(patterns []string) error {
+func (g *Gate) Restrict(patterns []string) error {
 	if len(patterns) == 0 {
 		g.allow = nil
 		return nil
@@ -94,7 +94,7 @@ func (g *Gate) Bound(patterns []string) error {
 }
 
 // Follow makes the gate find control files behind links.
-func (g *Gate) Follow(links *secretfiles.Linked) { g.links = links }
+func (g *Gate) Follow(links *secretfiles.LinkFinder) { g.links = links }
 
 // Obey makes the gate hold back what the settings of a directory name. The gate's
 // directory is in its place. root is the absolute path that the settings may use for it.
@@ -106,10 +106,10 @@ func (g *Gate) Obey(settings *View, root string) error {
 	return err
 }
 
-// Between makes the gate know repositories by their contents. before is the directory as
+// CompareRepositories makes the gate know repositories by their contents. before is the directory as
 // it is, nil if it is new. after has at least what it will have once everything is
 // written.
-func (g *Gate) Between(before, after *View) {
+func (g *Gate) CompareRepositories(before, after *View) {
 	g.before, g.after, g.repos, g.packs = before, after, map[string]gitDir{}, map[string]string{}
 }
 

@@ -24,9 +24,9 @@ func (v viewFiles) Readlink(p string) (string, error) {
 	return v.Link(p)
 }
 
-// Over returns the view that has the names of both, and the files of the first that has
+// Overlay returns the view that has the names of both, and the files of the first that has
 // them.
-func Over(first, second *View) *View {
+func Overlay(first, second *View) *View {
 	return &View{
 		Names: func(dir string) ([]string, error) {
 			names, err := first.Names(dir)

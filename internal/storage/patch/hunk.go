@@ -29,8 +29,8 @@ type Hunk struct {
 	Lines            []Line
 }
 
-// around is how many equal lines a hunk has before and after a change.
-const around = 3
+// contextLines is how many equal lines a hunk has before and after a change.
+const contextLines = 3
 
 // hunks compares two texts by lines.
 func hunks(before, after string) []*Hunk {
@@ -38,9 +38,9 @@ func hunks(before, after string) []*Hunk {
 	var list []*Hunk
 	end := 0 // of the last hunk's last change, in the old text
 	for _, d := range lcs.DiffLines(old, now) {
-		if len(list) == 0 || d.Start > end+2*around {
+		if len(list) == 0 || d.Start > end+2*contextLines {
 			list = finish(list, old, end)
-			end = max(d.Start-around, 0)
+			end = max(d.Start-contextLines, 0)
 			list = append(list, &Hunk{FromLine: end + 1, ToLine: end + 1 + d.ReplStart - d.Start})
 		}
 		h := list[len(list)-1]
@@ -55,7 +55,7 @@ func hunks(before, after string) []*Hunk {
 // finish adds the equal lines after the last change of the last hunk.
 func finish(list []*Hunk, old []string, end int) []*Hunk {
 	if len(list) > 0 {
-		list[len(list)-1].add(Equal, old[end:min(end+around, len(old))])
+		list[len(list)-1].add(Equal, old[end:min(end+contextLines, len(old))])
 	}
 	return list
 }

@@ -171,7 +171,7 @@ func (p *printer) hunks(c *tree.Change, hunks []*Hunk) {
 	escaped := false
 	for _, h := range hunks {
 		for _, l := range h.Lines {
-			escaped = escaped || !quote.Visible(strings.TrimSuffix(l.Content, "\n")) || forged(l)
+			escaped = escaped || !quote.Visible(strings.TrimSuffix(l.Content, "\n")) || looksLikeHeader(l)
 		}
 	}
 	if escaped {
@@ -229,7 +229,7 @@ func (p *printer) content(l Line, escaped bool) {
 	s, ended := strings.CutSuffix(l.Content, "\n")
 	if escaped {
 		s = quote.Content(s)
-		if forged(l) {
+		if looksLikeHeader(l) {
 			s = fmt.Sprintf(`\x%02x`, s[0]) + s[1:]
 		}
 	}
@@ -239,9 +239,9 @@ func (p *printer) content(l Line, escaped bool) {
 	}
 }
 
-// forged reports whether a line of contents would, behind its prefix, look like
+// looksLikeHeader reports whether a line of contents would, behind its prefix, look like
 // the header of another file.
-func forged(l Line) bool {
+func looksLikeHeader(l Line) bool {
 	mark, side := "-- ", "a/"
 	switch l.Kind {
 	case Insert:

@@ -115,9 +115,9 @@ func (e aclEntry) String() string {
 	return who + ":" + id + ":" + string(perm)
 }
 
-// granted returns the named entries of both lists of e, readable and sorted:
+// grantedEntries returns the named entries of both lists of e, readable and sorted:
 // those that give rights to others than the owner and the owning group.
-func granted(e *tree.Entry) []string {
+func grantedEntries(e *tree.Entry) []string {
 	var out []string
 	if e == nil {
 		return nil

@@ -128,7 +128,7 @@ func keepLists(onHost *tree.Entry, have tree.Entry) {
 
 // droppedLists describes how the lists of a cell's entry differ from the host's.
 func droppedLists(e, have *tree.Entry) string {
-	is, was := granted(e), granted(have)
+	is, was := grantedEntries(e), grantedEntries(have)
 	var more []string
 	for _, text := range is {
 		if !slices.Contains(was, text) {

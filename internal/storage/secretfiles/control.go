@@ -138,7 +138,7 @@ func newControls(groups []controlGroup) controls {
 
 // find returns the group of path, or of a directory above it.
 func (c *controls) find(path string, dir bool) (what string, mask Mask, yes bool) {
-	under(path, dir, func(parts []string, isDir bool) bool {
+	anyParent(path, dir, func(parts []string, isDir bool) bool {
 		if i := c.list.index(parts, isDir); i >= 0 {
 			what, mask, yes = c.what[i], c.mask[i], true
 		}
@@ -181,7 +181,7 @@ func isControl(path string, dir bool) (what string, mask Mask, yes bool) {
 		return "", Shown, false
 	}
 	c := controlList()
-	under(path, dir, func(parts []string, isDir bool) bool {
+	anyParent(path, dir, func(parts []string, isDir bool) bool {
 		if !isDir && fold(parts[len(parts)-1]) == ".git" {
 			what, mask, yes = gitSetting, ReadOnly, true
 			return true

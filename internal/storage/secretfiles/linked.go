@@ -9,9 +9,9 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// Linked finds control files behind symbolic links: a change of src/settings.json is one of
+// LinkFinder finds control files behind symbolic links: a change of src/settings.json is one of
 // .claude/settings.json where .claude links to src. The zero value knows no link.
-type Linked struct {
+type LinkFinder struct {
 	// is reports what a path is by itself. nil is ControlFile.
 	is   func(path string, isDir bool) (what string, yes bool)
 	root string
@@ -34,18 +34,18 @@ const maxLinks = 40
 // NewLinked follows those of the given links that are control files. The tree is at root, an
 // absolute path that links in it may name; with "" an absolute link leads out of the tree. read returns the target of the link at a path, or
 // "" if none is there.
-func NewLinked(root string, links []string, read func(path string) (target string, err error)) (*Linked, error) {
-	l := &Linked{is: ControlFile, root: root, read: read, targets: map[string]linkTarget{}}
+func NewLinked(root string, links []string, read func(path string) (target string, err error)) (*LinkFinder, error) {
+	l := &LinkFinder{is: ControlFile, root: root, read: read, targets: map[string]linkTarget{}}
 	return l, l.followAll(links)
 }
 
 // NewPushedLinks is NewLinked for files that run when they are pushed.
-func NewPushedLinks(links []string, read func(path string) (target string, err error)) (*Linked, error) {
-	l := &Linked{is: RunsWhenPushed, read: read, targets: map[string]linkTarget{}}
+func NewPushedLinks(links []string, read func(path string) (target string, err error)) (*LinkFinder, error) {
+	l := &LinkFinder{is: RunsWhenPushed, read: read, targets: map[string]linkTarget{}}
 	return l, l.followAll(links)
 }
 
-func (l *Linked) followAll(links []string) error {
+func (l *LinkFinder) followAll(links []string) error {
 	for _, link := range links {
 		what, is := l.is(link, false)
 		if !is {
@@ -63,7 +63,7 @@ func (l *Linked) followAll(links []string) error {
 }
 
 // ControlFile is as the function of this name, and also knows what links lead to.
-func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
+func (l *LinkFinder) ControlFile(p string, isDir bool) (what string, yes bool) {
 	if l.is == nil {
 		return ControlFile(p, isDir)
 	}
@@ -71,7 +71,7 @@ func (l *Linked) ControlFile(p string, isDir bool) (what string, yes bool) {
 }
 
 // Find reports what a path is, by itself or as what a link leads to.
-func (l *Linked) Find(p string, isDir bool) (what string, yes bool) {
+func (l *LinkFinder) Find(p string, isDir bool) (what string, yes bool) {
 	if what, yes = l.is(p, isDir); yes || len(l.targets) == 0 || isInstruction(p) {
 		return what, yes
 	}
@@ -96,7 +96,7 @@ func (l *Linked) Find(p string, isDir bool) (what string, yes bool) {
 }
 
 // follow notes what a link leads to, and the links on the way.
-func (l *Linked) follow(link, what string) error {
+func (l *LinkFinder) follow(link, what string) error {
 	at, rest := ".", strings.Split(link, "/")
 	for hops := 0; len(rest) > 0; {
 		name := rest[0]
@@ -133,7 +133,7 @@ func (l *Linked) follow(link, what string) error {
 }
 
 // inside returns an absolute target as a path below the root; a relative one stays.
-func (l *Linked) inside(target string) (string, bool) {
+func (l *LinkFinder) inside(target string) (string, bool) {
 	if !path.IsAbs(target) {
 		return target, true
 	}
@@ -146,7 +146,7 @@ func (l *Linked) inside(target string) (string, bool) {
 
 // note keeps the reason that comes first, so that the result does not depend on the order
 // of the links.
-func (l *Linked) note(p string, t linkTarget) {
+func (l *LinkFinder) note(p string, t linkTarget) {
 	old, ok := l.targets[p]
 	if !ok || old.exact && !t.exact || old.exact == t.exact && t.link < old.link {
 		l.targets[p] = t

@@ -49,7 +49,7 @@ func TestLinked(t *testing.T) {
 	if got, is := l.ControlFile("conf", true); is {
 		t.Errorf("a directory above it: %q", got)
 	}
-	if got, is := new(secretfiles.Linked).ControlFile("src/a", false); is {
+	if got, is := new(secretfiles.LinkFinder).ControlFile("src/a", false); is {
 		t.Errorf("without links: %q", got)
 	}
 }

@@ -98,13 +98,13 @@ func (f *namedFinder) gitDir(dir string) (common string, err error) {
 		}
 		at, err := fsx.OpenRoot(dir)
 		if err != nil {
-			if missing(err) {
+			if isMissing(err) {
 				err = nil
 			}
 			return "", err
 		}
 		defer at.Close()
-		files = elsewhere{InDir(at), dir}
+		files = outsideFiles{InDir(at), dir}
 	}
 	for _, name := range []string{"config", "config.worktree"} {
 		if err := f.gitConfig(files, path.Join(dir, name), 0); err != nil {
@@ -118,19 +118,19 @@ func (f *namedFinder) gitDir(dir string) (common string, err error) {
 	return strings.TrimSpace(common), err
 }
 
-// elsewhere is a directory of the host whose files have their absolute paths as names.
-type elsewhere struct {
+// outsideFiles is a directory of the host whose files have their absolute paths as names.
+type outsideFiles struct {
 	gitread.Files
 	at string
 }
 
-func (e elsewhere) name(p string) string {
+func (e outsideFiles) name(p string) string {
 	return path.Join(".", strings.TrimPrefix(strings.TrimPrefix(p, e.at), "/"))
 }
 
-func (e elsewhere) Open(p string) (*os.File, error) { return e.Files.Open(e.name(p)) }
+func (e outsideFiles) Open(p string) (*os.File, error) { return e.Files.Open(e.name(p)) }
 
-func (e elsewhere) Names(p string) ([]string, error) { return e.Files.Names(e.name(p)) }
+func (e outsideFiles) Names(p string) ([]string, error) { return e.Files.Names(e.name(p)) }
 
 // place returns a path that a text in a directory means. It is absolute if it is not in the
 // tree.
@@ -186,8 +186,8 @@ type namedFinder struct {
 	read   int      // files
 }
 
-// missing reports whether an error means that there is no such file or directory.
-func missing(err error) bool {
+// isMissing reports whether an error means that there is no such file or directory.
+func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid) ||
 		errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, fsx.ErrNotRegular)
 }
@@ -198,7 +198,7 @@ func (f *namedFinder) text(files gitread.Files, name string) (string, error) {
 		return "", nil
 	}
 	b, err := gitread.Read(files, name, maxSettings)
-	if err != nil && (missing(err) || len(b) > maxSettings) {
+	if err != nil && (isMissing(err) || len(b) > maxSettings) {
 		return "", nil
 	}
 	return string(b), err
@@ -238,7 +238,7 @@ func (f *namedFinder) gitConfig(files gitread.Files, name string, depth int) err
 // directory reads the settings in a directory.
 func (f *namedFinder) directory(files gitread.Files, dir string, all bool) error {
 	names, err := files.Names(dir)
-	if missing(err) {
+	if isMissing(err) {
 		return nil
 	}
 	if err != nil {

@@ -254,9 +254,9 @@ func (l *list) index(parts []string, isDir bool) int {
 	return best
 }
 
-// under calls try with every parent of name, outermost first, and with name
+// anyParent calls try with every parent of name, outermost first, and with name
 // itself, until it returns true.
-func under(name string, isDir bool, try func(parts []string, isDir bool) bool) {
+func anyParent(name string, isDir bool, try func(parts []string, isDir bool) bool) {
 	if name == "" || name == "." {
 		return
 	}

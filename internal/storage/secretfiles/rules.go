@@ -296,7 +296,7 @@ func (s *Selector) Match(path string, isDir bool) bool {
 // rule, a pattern "!x" takes x out of a directory that is in it.
 func (l *list) covers(path string, isDir bool) bool {
 	in := false
-	under(path, isDir, func(parts []string, isDir bool) bool {
+	anyParent(path, isDir, func(parts []string, isDir bool) bool {
 		if p := l.find(parts, isDir); p != nil {
 			in = !p.negated
 		}

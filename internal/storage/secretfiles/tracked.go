@@ -42,7 +42,7 @@ type Child struct {
 	File bool // a regular one
 }
 
-// Tracked returns the paths below root that are in the commit of HEAD, of the
+// TrackedPaths returns the paths below root that are in the commit of HEAD, of the
 // repository at root and of every repository below it. It reads only what is
 // inside root: in a repository whose objects are elsewhere nothing is tracked.
 // Paths that are only in an index do not count: `git add` alone must not switch a
@@ -51,7 +51,7 @@ type Child struct {
 // If a repository cannot be read, the error wraps ErrGit and names it. The map
 // then still has everything that could be read: treating the rest as not tracked
 // leaves more out, not less.
-func Tracked(ctx context.Context, root *fsx.Dir) (map[string]struct{}, error) {
+func TrackedPaths(ctx context.Context, root *fsx.Dir) (map[string]struct{}, error) {
 	t := tracker{files: InDir(root), claims: newClaims()}
 	if err := t.walk(ctx, ".", 0); err != nil {
 		return nil, err
@@ -64,11 +64,11 @@ func Tracked(ctx context.Context, root *fsx.Dir) (map[string]struct{}, error) {
 	for _, where := range slices.Sorted(maps.Keys(t.claims.Bad)) {
 		bad = append(bad, fmt.Errorf("%w: %s: %w", ErrGit, quote.Path(where), t.claims.Bad[where]))
 	}
-	return paths, joined(bad)
+	return paths, joinErrors(bad)
 }
 
-// joined is errors.Join with a one-line text.
-func joined(errs []error) error {
+// joinErrors is errors.Join with a one-line text.
+func joinErrors(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
 	}
@@ -90,10 +90,10 @@ func newClaims() Claims {
 	return Claims{Paths: map[string]string{}, Refs: map[string]string{}, Bad: map[string]error{}}
 }
 
-// Claimed returns what the repositories of a tree track: by HEAD, by the index,
+// ClaimedPaths returns what the repositories of a tree track: by HEAD, by the index,
 // and by the references that base, an earlier state of the tree, does not have.
 // Without a base, references other than HEAD are only listed.
-func Claimed(ctx context.Context, files Tree, base *Claims) (Claims, error) {
+func ClaimedPaths(ctx context.Context, files Tree, base *Claims) (Claims, error) {
 	t := tracker{files: files, all: true, base: base, claims: newClaims()}
 	return t.claims, t.walk(ctx, ".", 0)
 }

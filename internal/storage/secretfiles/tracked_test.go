@@ -47,7 +47,7 @@ func tracked(t *testing.T, dir string) ([]string, error) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	m, err := secretfiles.Tracked(t.Context(), root)
+	m, err := secretfiles.TrackedPaths(t.Context(), root)
 	return slices.Sorted(maps.Keys(m)), err
 }
 

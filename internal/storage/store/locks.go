@@ -94,7 +94,7 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	}
 	err = waitForLock(ctx, f, wait)
 	if errors.Is(err, unix.EAGAIN) {
-		if h := readHolder(f); h.Ending || exiting(h.PID) {
+		if h := readHolder(f); h.Ending || isExiting(h.PID) {
 			err = waitForLock(ctx, f, exitingWait)
 		}
 	}
@@ -116,8 +116,8 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 // had not executed its program yet.
 const exitingWait = 5 * time.Second
 
-// exiting reports whether a process has ended, or was killed and is about to.
-func exiting(pid int) bool {
+// isExiting reports whether a process has ended, or was killed and is about to.
+func isExiting(pid int) bool {
 	if pid <= 0 {
 		return false
 	}
@@ -157,7 +157,7 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 			return Holder{}, false
 		}
 		holder := readHolder(f)
-		if !exiting(holder.PID) || time.Since(start) > exitingWait {
+		if !isExiting(holder.PID) || time.Since(start) > exitingWait {
 			return holder, true
 		}
 	}

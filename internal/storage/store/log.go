@@ -184,10 +184,10 @@ func logName(seq int64) (dir, file string) {
 	return fmt.Sprintf("log/%07d", seq/1000), fmt.Sprintf("%010d.json", seq)
 }
 
-// uncommitted marks a statement whose transaction may not have been committed.
+// uncommittedError marks a statement whose transaction may not have been committed.
 // If it was, the index has its digest, and the name does not matter. If it was
 // not, the next statement of that number replaces it.
-const uncommitted = ".new"
+const uncommittedError = ".new"
 
 func logAhead(seq int64) error {
 	return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
@@ -213,10 +213,10 @@ func (s *Store) writeStatement(seq int64, data []byte) error {
 	if _, err := d.Lstat(file); err == nil {
 		return logAhead(seq)
 	}
-	if err := d.Remove(file + uncommitted); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.Remove(file + uncommittedError); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := d.Create(file+uncommitted, 0o600)
+	f, err := d.Create(file+uncommittedError, 0o600)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (s *Store) syncStatements(seqs []int64) error {
 	dirs := map[string]bool{}
 	for _, seq := range seqs {
 		dir, file := logName(seq)
-		f, err := s.dir.OpenFile(dir + "/" + file + uncommitted)
+		f, err := s.dir.OpenFile(dir + "/" + file + uncommittedError)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (s *Store) syncStatements(seqs []int64) error {
 func (s *Store) publish(seqs []int64) {
 	for _, seq := range seqs {
 		dir, file := logName(seq)
-		_ = s.dir.Rename(dir+"/"+file+uncommitted, s.dir, dir+"/"+file, unix.RENAME_NOREPLACE)
+		_ = s.dir.Rename(dir+"/"+file+uncommittedError, s.dir, dir+"/"+file, unix.RENAME_NOREPLACE)
 	}
 }
 
@@ -265,7 +265,7 @@ func (s *Store) publish(seqs []int64) {
 // meanwhile, so the first name is tried again at the end.
 func (s *Store) openStatement(seq int64) (f *os.File, err error) {
 	dir, file := logName(seq)
-	for _, suffix := range []string{"", uncommitted, ""} {
+	for _, suffix := range []string{"", uncommittedError, ""} {
 		if f, err = s.dir.OpenFile(dir + "/" + file + suffix); !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
@@ -309,7 +309,7 @@ func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 			return nil, nil, err
 		}
 		for _, name := range files {
-			name, open := strings.CutSuffix(name, uncommitted)
+			name, open := strings.CutSuffix(name, uncommittedError)
 			seq, err := strconv.ParseInt(strings.TrimSuffix(name, ".json"), 10, 64)
 			// Only the name that a statement gets: another one would count it twice.
 			dir, file := logName(seq)

@@ -405,8 +405,8 @@ func (tx *Tx) NamedCheckpoints() ([]Label, error) {
 	}, "SELECT cell_id, name, checkpoint_id FROM names ORDER BY cell_id, name")
 }
 
-// Named finds a checkpoint by its name within a cell.
-func (tx *Tx) Named(cellID, name string) (Checkpoint, error) {
+// FindNamed finds a checkpoint by its name within a cell.
+func (tx *Tx) FindNamed(cellID, name string) (Checkpoint, error) {
 	return one(tx, scanCheckpoint, "SELECT "+checkpointColumns+
 		" FROM checkpoints WHERE id=(SELECT checkpoint_id FROM names WHERE cell_id=? AND name=?)", cellID, name)
 }

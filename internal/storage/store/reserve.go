@@ -47,8 +47,8 @@ func (s *Store) room() (room, error) {
 	return r, nil
 }
 
-// Free returns the space that can still be written on the disk of the home.
-func (s *Store) Free() (int64, error) {
+// FreeSpace returns the space that can still be written on the disk of the home.
+func (s *Store) FreeSpace() (int64, error) {
 	r, err := s.room()
 	return r.bytes, err
 }

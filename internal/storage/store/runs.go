@@ -311,8 +311,8 @@ const (
 		WHERE receipt_id='' AND ?1 IN ('', cell_id) AND state='running' ORDER BY ord`
 )
 
-// Unfinished reports whether a cell has unfinished intents or runs.
-func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
+// HasUnfinished reports whether a cell has unfinished intents or runs.
+func (tx *Tx) HasUnfinished(cellID string) (found bool, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		found = r.ColumnBool(0)
 		return nil

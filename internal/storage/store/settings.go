@@ -96,9 +96,9 @@ func (tx *Tx) Touch(used map[string]time.Time) error {
 	return nil
 }
 
-// Touched returns when a cell was used last, as far as Touch has recorded it; else
+// LastUsed returns when a cell was used last, as far as Touch has recorded it; else
 // the zero time.
-func (tx *Tx) Touched(cellID string) (at time.Time, err error) {
+func (tx *Tx) LastUsed(cellID string) (at time.Time, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		at = time.UnixMicro(r.ColumnInt64(0)).UTC()
 		return nil

@@ -9,9 +9,9 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Kept is a record that only one of log and database has, or a layer that
+// KeptRecord is a record that only one of log and database has, or a layer that
 // neither has. It is not freed before the operator agrees.
-type Kept struct {
+type KeptRecord struct {
 	Kind string // checkpoint or layer
 	ID   string
 }
@@ -25,7 +25,7 @@ type Witness struct {
 	Runs        []Run
 	Applies     []Apply
 	Intents     []Intent
-	Kept        []Kept
+	Kept        []KeptRecord
 }
 
 // ReadAside reads a database that ResetDatabase set aside. If it is empty, a
@@ -118,13 +118,13 @@ func (w *Witness) read(tx *Tx) (err error) {
 }
 
 // Keep protects a record from gc.
-func (tx *Tx) Keep(k Kept) error {
+func (tx *Tx) Keep(k KeptRecord) error {
 	return tx.exec("INSERT OR IGNORE INTO unconfirmed(kind,id) VALUES(?,?)", k.Kind, k.ID)
 }
 
 // KeptRecords lists the records that are protected from gc.
-func (tx *Tx) KeptRecords() ([]Kept, error) {
-	return all(tx, func(r *sqlite.Stmt) (Kept, error) {
-		return Kept{r.ColumnText(0), r.ColumnText(1)}, nil
+func (tx *Tx) KeptRecords() ([]KeptRecord, error) {
+	return all(tx, func(r *sqlite.Stmt) (KeptRecord, error) {
+		return KeptRecord{r.ColumnText(0), r.ColumnText(1)}, nil
 	}, "SELECT kind, id FROM unconfirmed ORDER BY kind, id")
 }

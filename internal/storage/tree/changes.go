@@ -125,7 +125,7 @@ func (t *Tree) deliver(entries ...*Entry) error {
 	}
 	for _, e := range entries {
 		if e.Kind == KindWhiteout || e.Opaque || e.Below != (Below{}) {
-			return corrupt(t.area.layer, fmt.Sprintf("area %q", t.area.name), fmt.Errorf("%q is an entry of a tree of changes", e.Name))
+			return corruptError(t.area.layer, fmt.Sprintf("area %q", t.area.name), fmt.Errorf("%q is an entry of a tree of changes", e.Name))
 		}
 	}
 	return nil
@@ -154,10 +154,10 @@ func (s shows) within(old, now *Entry) shows {
 	return shows{a: s.a && open(old), b: s.b && open(now)}
 }
 
-// seen is one side of a comparison at a path: e is its entry, other the
+// diffSide is one side of a comparison at a path: e is its entry, other the
 // other side's. host means that it is the host's, of which only name and kind
 // are known.
-func seen(e *Entry, shows bool, other *Entry) (_ *Entry, host bool) {
+func diffSide(e *Entry, shows bool, other *Entry) (_ *Entry, host bool) {
 	switch {
 	case e != nil && e.Kind == KindWhiteout:
 		return nil, false
@@ -173,8 +173,8 @@ func seen(e *Entry, shows bool, other *Entry) (_ *Entry, host bool) {
 
 // classifyOver is classify for trees of changes.
 func classifyOver(old, now *Entry, s shows, opt DiffOptions) (Change, bool) {
-	a, hostA := seen(old, s.a, now)
-	b, hostB := seen(now, s.b, old)
+	a, hostA := diffSide(old, s.a, now)
+	b, hostB := diffSide(now, s.b, old)
 	switch {
 	case a == nil && b == nil:
 		return Change{}, false

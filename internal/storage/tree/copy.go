@@ -15,15 +15,15 @@ func (w *Writer) CopyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
 	return root, nil
 }
 
-// copied is a directory that is being copied.
-type copied struct {
+// copiedDir is a directory that is being copied.
+type copiedDir struct {
 	e    Entry
 	left []Entry
 	dir  *DirEdit
 }
 
 func (w *Writer) copyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
-	var stack []copied
+	var stack []copiedDir
 	// enter copies an entry; for a directory it begins the copy.
 	enter := func(e Entry) (bool, Entry, error) {
 		e, err := rewritten(e, rewrite)
@@ -31,7 +31,7 @@ func (w *Writer) copyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
 			return false, e, err
 		}
 		children, err := t.Children(e.Sub)
-		stack = append(stack, copied{e: e, left: children, dir: w.NewDir()})
+		stack = append(stack, copiedDir{e: e, left: children, dir: w.NewDir()})
 		return true, e, err
 	}
 	if _, _, err := enter(t.Root()); err != nil {

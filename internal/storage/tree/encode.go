@@ -81,7 +81,7 @@ func hashBranch(depth int, kids *[fanOut]part, v view) Hash {
 	b := make([]byte, 0, 64+fanOut*len(Hash{}))
 	b = appendDomain(b, domainBranch, v)
 	b = append(b, byte(depth))
-	b = binary.BigEndian.AppendUint16(b, occupied(kids))
+	b = binary.BigEndian.AppendUint16(b, occupiedSlots(kids))
 	for i := range kids {
 		switch {
 		case kids[i].absent():
@@ -94,8 +94,8 @@ func hashBranch(depth int, kids *[fanOut]part, v view) Hash {
 	return sha256.Sum256(b)
 }
 
-// occupied has bit i set where slot i holds something.
-func occupied(kids *[fanOut]part) uint16 {
+// occupiedSlots has bit i set where slot i holds something.
+func occupiedSlots(kids *[fanOut]part) uint16 {
 	var bits uint16
 	for i := range kids {
 		if !kids[i].absent() {

@@ -93,10 +93,10 @@ func (t *Tree) Links() (Links, error) {
 	}
 	l, err := p.decoder(raw, at.ref.offset).links()
 	if err != nil {
-		return Links{}, p.corrupt(fmt.Sprintf("hard links at %d", at.ref.offset), err)
+		return Links{}, p.corruptError(fmt.Sprintf("hard links at %d", at.ref.offset), err)
 	}
 	if hashLinks(l) != at.hash {
-		return Links{}, p.corrupt(fmt.Sprintf("hard links at %d", at.ref.offset), errHash)
+		return Links{}, p.corruptError(fmt.Sprintf("hard links at %d", at.ref.offset), errHash)
 	}
 	return l, nil
 }

@@ -163,8 +163,8 @@ func sumKids(kids *[fanOut]part) totals {
 	return t
 }
 
-// hashed is an entry with the hash of its name.
-type hashed struct {
+// hashedEntry is an entry with the hash of its name.
+type hashedEntry struct {
 	hash  [sha256.Size]byte
 	entry *Entry
 }
@@ -174,24 +174,24 @@ type hashed struct {
 // part above can be a leaf, so none of them is made in vain.
 func makePart(level int, entries []*Entry, store func(p *part, level int) error) (part, error) {
 	if len(entries) <= maxLeaf {
-		return makeLeaf(sorted(entries)), nil
+		return makeLeaf(sortedByName(entries)), nil
 	}
-	hs := make([]hashed, len(entries))
+	hs := make([]hashedEntry, len(entries))
 	for i, e := range entries {
-		hs[i] = hashed{sha256.Sum256([]byte(e.Name)), e}
+		hs[i] = hashedEntry{sha256.Sum256([]byte(e.Name)), e}
 	}
-	slices.SortFunc(hs, func(a, b hashed) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	slices.SortFunc(hs, func(a, b hashedEntry) int { return bytes.Compare(a.hash[:], b.hash[:]) })
 	return split(level, hs, store)
 }
 
 // split makes the part of entries that are sorted by hash.
-func split(level int, hs []hashed, store func(p *part, level int) error) (part, error) {
+func split(level int, hs []hashedEntry, store func(p *part, level int) error) (part, error) {
 	if len(hs) <= maxLeaf {
 		entries := make([]*Entry, len(hs))
 		for i := range hs {
 			entries[i] = hs[i].entry
 		}
-		return makeLeaf(sorted(entries)), nil
+		return makeLeaf(sortedByName(entries)), nil
 	}
 	if level >= maxLevel {
 		return part{}, fmt.Errorf("%d names with one hash: %w", len(hs), ErrInvalid)
@@ -212,8 +212,8 @@ func split(level int, hs []hashed, store func(p *part, level int) error) (part, 
 	return makeBranch(level, kids), nil
 }
 
-// sorted copies entries in the order of their names.
-func sorted(entries []*Entry) []Entry {
+// sortedByName copies entries in the order of their names.
+func sortedByName(entries []*Entry) []Entry {
 	list := valuesOf(entries)
 	sortEntries(list)
 	return list

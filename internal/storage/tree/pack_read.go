@@ -57,9 +57,9 @@ type pack struct {
 	areas      []area
 }
 
-func (p *pack) corrupt(what string, err error) error { return corrupt(p.layer, what, err) }
+func (p *pack) corruptError(what string, err error) error { return corruptError(p.layer, what, err) }
 
-func corrupt(layer, what string, err error) error {
+func corruptError(layer, what string, err error) error {
 	return fmt.Errorf("manifest of layer %q: %s: %w: %w", layer, what, ErrCorrupt, err)
 }
 
@@ -90,7 +90,7 @@ func openPack(packs Packs, layer string) (*pack, error) {
 		return nil, err
 	}
 	if err := p.parseFooter(footer); err != nil {
-		return nil, p.corrupt("footer", err)
+		return nil, p.corruptError("footer", err)
 	}
 	return p, nil
 }
@@ -102,7 +102,7 @@ func (p *pack) readAt(what string, offset, n int64) ([]byte, error) {
 	case got == len(b):
 		return b, nil
 	case err == nil || errors.Is(err, io.EOF):
-		return nil, p.corrupt(what, io.ErrUnexpectedEOF)
+		return nil, p.corruptError(what, io.ErrUnexpectedEOF)
 	default:
 		return nil, fmt.Errorf("manifest of layer %q: read %s: %w", p.layer, what, err)
 	}
@@ -111,21 +111,21 @@ func (p *pack) readAt(what string, offset, n int64) ([]byte, error) {
 func (p *pack) header(size int64) ([]byte, error) {
 	p.start = int64(fixedHeader + len(p.layer))
 	if size < p.start+trailerSize {
-		return nil, p.corrupt("header", io.ErrUnexpectedEOF)
+		return nil, p.corruptError("header", io.ErrUnexpectedEOF)
 	}
 	b, err := p.readAt("header", 0, p.start)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(b, []byte(packMagic)) {
-		return nil, p.corrupt("header", errors.New("not a manifest"))
+		return nil, p.corruptError("header", errors.New("not a manifest"))
 	}
 	p.version = binary.BigEndian.Uint32(b[len(packMagic):])
 	if p.version > packVersion {
 		return nil, fmt.Errorf("manifest of layer %q: version %d: %w", p.layer, p.version, ErrNewerFormat)
 	}
 	if p.version < 1 || !bytes.Equal(b, packHeader(p.layer, p.version)) {
-		return nil, p.corrupt("header", errors.New("of another version or layer"))
+		return nil, p.corruptError("header", errors.New("of another version or layer"))
 	}
 	return b, nil
 }
@@ -144,11 +144,11 @@ func (p *pack) footer(head []byte, size int64) ([]byte, error) {
 		return nil, err
 	}
 	if string(t[8+sha256.Size:]) != endMagic {
-		return nil, p.corrupt("trailer", errors.New("not finished"))
+		return nil, p.corruptError("trailer", errors.New("not finished"))
 	}
 	at := binary.BigEndian.Uint64(t)
 	if at < uint64(p.start) || at > uint64(size-trailerSize) || uint64(size-trailerSize)-at > maxFooter {
-		return nil, p.corrupt("trailer", errors.New("footer out of bounds"))
+		return nil, p.corruptError("trailer", errors.New("footer out of bounds"))
 	}
 	p.end = int64(at)
 	b, err := p.readAt("footer", p.end, size-trailerSize-p.end)
@@ -156,7 +156,7 @@ func (p *pack) footer(head []byte, size int64) ([]byte, error) {
 		return nil, err
 	}
 	if footerSum(head, b, p.end) != [sha256.Size]byte(t[8:]) {
-		return nil, p.corrupt("footer", errors.New("checksum does not match"))
+		return nil, p.corruptError("footer", errors.New("checksum does not match"))
 	}
 	return b, nil
 }

@@ -90,14 +90,14 @@ func (w *Writer) append(b []byte) (ref, error) {
 	}
 	r := ref{layer: w.layer, offset: w.offset, length: int64(len(b))}
 	if _, err := w.out.Write(b); err != nil {
-		return ref{}, w.failed(err)
+		return ref{}, w.keepError(err)
 	}
 	w.offset += r.length
 	return r, nil
 }
 
-// failed keeps the first error of the output: after it nothing can be right.
-func (w *Writer) failed(err error) error {
+// keepError keeps the first error of the output: after it nothing can be right.
+func (w *Writer) keepError(err error) error {
 	w.err = fmt.Errorf("write manifest of layer %q: %w", w.layer, err)
 	return w.err
 }
@@ -141,7 +141,7 @@ func (w *Writer) own(layer string) (*pack, bool, error) {
 		return nil, true, w.err
 	}
 	if err := w.out.Flush(); err != nil {
-		return nil, true, w.failed(err)
+		return nil, true, w.keepError(err)
 	}
 	start := int64(fixedHeader + len(layer))
 	return &pack{layer: layer, version: packVersion, r: w.back, start: start, end: w.offset, layers: w.table()}, true, nil
@@ -245,17 +245,17 @@ func (w *Writer) Close() (map[string]AreaRoots, error) {
 	}
 	f.b = append(f.b, areas.b...)
 	if len(f.b) > maxFooter {
-		return nil, w.failed(fmt.Errorf("footer of %d bytes: %w", len(f.b), ErrInvalid))
+		return nil, w.keepError(fmt.Errorf("footer of %d bytes: %w", len(f.b), ErrInvalid))
 	}
 	sum := footerSum(packHeader(w.layer, packVersion), f.b, w.offset)
 	f.b = binary.BigEndian.AppendUint64(f.b, uint64(w.offset))
 	f.b = append(f.b, sum[:]...)
 	f.b = append(f.b, endMagic...)
 	if _, err := w.out.Write(f.b); err != nil {
-		return nil, w.failed(err)
+		return nil, w.keepError(err)
 	}
 	if err := w.out.Flush(); err != nil {
-		return nil, w.failed(err)
+		return nil, w.keepError(err)
 	}
 	return roots, nil
 }

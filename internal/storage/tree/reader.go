@@ -123,7 +123,7 @@ func (rd *reader) record(r ref) (*pack, []byte, error) {
 	}
 	what := fmt.Sprintf("record at %d", r.offset)
 	if r.offset < p.start || r.length < minRecord || r.length > p.end-r.offset {
-		return nil, nil, p.corrupt(what, errors.New("out of bounds"))
+		return nil, nil, p.corruptError(what, errors.New("out of bounds"))
 	}
 	raw, err := p.readAt(what, r.offset, r.length)
 	if err != nil {
@@ -131,7 +131,7 @@ func (rd *reader) record(r ref) (*pack, []byte, error) {
 	}
 	b, err := unwrap(raw)
 	if err != nil {
-		return nil, nil, p.corrupt(what, err)
+		return nil, nil, p.corruptError(what, err)
 	}
 	return p, b, nil
 }
@@ -154,7 +154,7 @@ func (rd *reader) read(p *part, at slotPath) (*body, error) {
 		rd.keep(key, k)
 	}
 	if err := k.part.matches(p); err != nil {
-		return nil, corrupt(p.ref.layer, fmt.Sprintf("record at %d", p.ref.offset), err)
+		return nil, corruptError(p.ref.layer, fmt.Sprintf("record at %d", p.ref.offset), err)
 	}
 	p.entries = k.part.entries
 	return k.body, nil
@@ -168,11 +168,11 @@ func (rd *reader) load(r ref, at slotPath) (*kept, error) {
 	what := fmt.Sprintf("record at %d", r.offset)
 	b, err := p.decoder(raw, r.offset).decodeBody(len(at))
 	if err != nil {
-		return nil, p.corrupt(what, err)
+		return nil, p.corruptError(what, err)
 	}
 	for i := range b.entries {
 		if !at.holds(b.entries[i].Name) {
-			return nil, p.corrupt(what, fmt.Errorf("name %q is in the wrong place", b.entries[i].Name))
+			return nil, p.corruptError(what, fmt.Errorf("name %q is in the wrong place", b.entries[i].Name))
 		}
 	}
 	k := &kept{body: b}

@@ -61,7 +61,7 @@ func (e *encoder) encodeBody(level int, b *body) {
 	}
 	e.byte(recordBranch)
 	e.byte(byte(level))
-	e.b = binary.BigEndian.AppendUint16(e.b, occupied(b.kids))
+	e.b = binary.BigEndian.AppendUint16(e.b, occupiedSlots(b.kids))
 	for i := range b.kids {
 		if k := &b.kids[i]; !k.absent() {
 			e.hash(k.root)

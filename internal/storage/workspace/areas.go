@@ -113,8 +113,8 @@ func (p place) check(area string) error {
 	return p.Base.check(area)
 }
 
-// placed is an area of a generation, as recorded in areas.json.
-type placed struct {
+// placedArea is an area of a generation, as recorded in areas.json.
+type placedArea struct {
 	Name   string `json:"name"`
 	Host   string `json:"host"`
 	Target string `json:"target"`
@@ -130,7 +130,9 @@ type placed struct {
 }
 
 // place returns where the area is in the layer that keeps its directory.
-func (a placed) place() place { return place{Dir: a.Dir, Host: a.Host, Target: a.Target, Base: a.Base} }
+func (a placedArea) place() place {
+	return place{Dir: a.Dir, Host: a.Host, Target: a.Target, Base: a.Base}
+}
 
 type freshRoots struct {
 	Root string `json:"root"`
@@ -175,7 +177,7 @@ func checkAreas(b backend, c Cell) error {
 }
 
 // openHost opens the host directory of the area.
-func (a placed) openHost() (*fsx.Dir, error) {
+func (a placedArea) openHost() (*fsx.Dir, error) {
 	d, err := fsx.OpenRoot(a.Host)
 	if err != nil {
 		return nil, &HostDirError{Area: a.Name, Host: a.Host, Err: err}
@@ -197,7 +199,7 @@ func (s *Store) areaDir(layer, area string) (string, error) {
 }
 
 // readPlaced reads the areas of a generation.
-func readPlaced(dir *fsx.Dir) ([]placed, error) {
+func readPlaced(dir *fsx.Dir) ([]placedArea, error) {
 	data, err := readSmall(dir, areasRecord)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -209,8 +211,8 @@ func readPlaced(dir *fsx.Dir) ([]placed, error) {
 }
 
 // parsePlaced decodes and checks an areas.json, which may have been altered.
-func parsePlaced(data []byte) ([]placed, error) {
-	var list []placed
+func parsePlaced(data []byte) ([]placedArea, error) {
+	var list []placedArea
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, areasRecord, err)
 	}

@@ -83,7 +83,7 @@ func (r *refusals) err() error {
 type findings struct {
 	mu       sync.Mutex
 	problems []string
-	refused  []Refused
+	refused  []RefusedEntry
 	leftOut  []LeftOut
 	kept     []string
 	open     []string
@@ -102,7 +102,7 @@ func newFindings() *findings {
 }
 
 // refuse records something that cannot be kept.
-func (f *findings) refuse(r Refused, what string) {
+func (f *findings) refuse(r RefusedEntry, what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.problems = append(f.problems, shortName(r.Path)+": "+what)
@@ -112,7 +112,7 @@ func (f *findings) refuse(r Refused, what string) {
 // attrs records attributes that classify did not keep.
 func (f *findings) attrs(path string, refused, lost []string) {
 	for _, name := range refused {
-		f.refuse(Refused{Path: path, Attr: name}, "attribute "+name)
+		f.refuse(RefusedEntry{Path: path, Attr: name}, "attribute "+name)
 	}
 	if len(lost) == 0 {
 		return

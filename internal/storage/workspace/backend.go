@@ -59,11 +59,11 @@ type generations interface {
 	// create makes the pending directory of a generation.
 	create(c Cell, op string) (*pending, error)
 	// fill makes an empty directory the area that the state has as t.
-	fill(ctx context.Context, w *Work, d *fsx.Dir, a placed, t *tree.Tree) error
+	fill(ctx context.Context, w *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error
 	// fillNew makes an empty directory an area that the state does not have, and
 	// returns the roots that it has as long as nothing changes it. rules leave
 	// files out of a copy.
-	fillNew(ctx context.Context, d *fsx.Dir, a placed, rules *secretfiles.Rules) (tree.AreaRoots, error)
+	fillNew(ctx context.Context, d *fsx.Dir, a placedArea, rules *secretfiles.Rules) (tree.AreaRoots, error)
 	// prepare makes the rest of the generation, when all areas are filled.
 	prepare(ctx context.Context, w *Work) error
 	// resume finds out again what mounts needs, after a crash.

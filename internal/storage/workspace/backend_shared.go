@@ -78,12 +78,12 @@ func (b copiedAreas) create(_ Cell, op string) (*pending, error) { return b.s.ne
 
 func (copiedAreas) discard(w *Work) error { return w.p.discard() }
 
-func (b copiedAreas) fill(ctx context.Context, w *Work, d *fsx.Dir, a placed, t *tree.Tree) error {
+func (b copiedAreas) fill(ctx context.Context, w *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error {
 	src := contentsOf(w.b, w.layer, a.Name)
 	return b.s.materialise(ctx, t, src, d, MaterialiseOptions{Owners: b.s.opt.Root, Unchecked: true})
 }
 
-func (b copiedAreas) fillNew(ctx context.Context, d *fsx.Dir, a placed, rules *secretfiles.Rules) (tree.AreaRoots, error) {
+func (b copiedAreas) fillNew(ctx context.Context, d *fsx.Dir, a placedArea, rules *secretfiles.Rules) (tree.AreaRoots, error) {
 	host, err := a.openHost()
 	if err != nil {
 		return tree.AreaRoots{}, err

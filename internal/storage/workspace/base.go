@@ -54,10 +54,10 @@ func (i Info) Bases() []Base {
 	return list
 }
 
-// Begun returns the sealed states below the areas of a generation, by area, also
+// BaseStates returns the sealed states below the areas of a generation, by area, also
 // when the generation has become a layer since. The map is empty if there is no
 // such generation.
-func (s *Store) Begun(op string) (map[string]Base, error) {
+func (s *Store) BaseStates(op string) (map[string]Base, error) {
 	if err := checkID("operation", op); err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestBaseArea(t *testing.T) {
 	}
 
 	work = w.begin(w.c, first.Layer)
-	begun, err := w.s.Begun(work.p.op)
+	begun, err := w.s.BaseStates(work.p.op)
 	w.must(err)
 	if d := cmp.Diff(map[string]Base{dataArea: base}, begun); d != "" {
 		t.Errorf("begun: %s", d)
@@ -60,7 +60,7 @@ func TestBaseArea(t *testing.T) {
 	one := w.seal(work)
 	w.verify("one", one.Layer)
 	sameItems(t, "the area on one", want, w.areaSeen(one.Layer))
-	if begun, err := w.s.Begun(work.p.op); err != nil || begun[dataArea] != base {
+	if begun, err := w.s.BaseStates(work.p.op); err != nil || begun[dataArea] != base {
 		t.Errorf("begun, when it is sealed: %+v, %v", begun, err)
 	}
 	two := w.areaKept(one, want)

@@ -30,8 +30,8 @@ type Work struct {
 	b     backend
 	layer string // the state below it
 	p     *pending
-	chain []string // the layers of the state below it, topmost first
-	extra []placed // areas besides the workspace and the home
+	chain []string     // the layers of the state below it, topmost first
+	extra []placedArea // areas besides the workspace and the home
 	// lowers are the directories below each area (overlay).
 	lowers map[string][]string
 	// standIns are what the generation shows instead of files of the state
@@ -109,7 +109,7 @@ func (w *Work) prepare(ctx context.Context) error {
 	return w.p.mark()
 }
 
-func (w *Work) prepareArea(ctx context.Context, a placed, t *tree.Tree) error {
+func (w *Work) prepareArea(ctx context.Context, a placedArea, t *tree.Tree) error {
 	d, err := w.p.area(a.Dir)
 	if err != nil {
 		return err
@@ -120,17 +120,17 @@ func (w *Work) prepareArea(ctx context.Context, a placed, t *tree.Tree) error {
 
 // mainAreas returns the areas of every state that have a directory in the
 // generation.
-func (w *Work) mainAreas() []placed {
+func (w *Work) mainAreas() []placedArea {
 	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
-	var list []placed
+	var list []placedArea
 	for _, name := range w.b.areas() {
-		list = append(list, placed{Name: name, Dir: name, Target: targets[name]})
+		list = append(list, placedArea{Name: name, Dir: name, Target: targets[name]})
 	}
 	return list
 }
 
 // allAreas returns all areas that have a directory in the generation.
-func (w *Work) allAreas() []placed { return append(w.mainAreas(), w.extra...) }
+func (w *Work) allAreas() []placedArea { return append(w.mainAreas(), w.extra...) }
 
 // Resume finds what a crash left of a generation: a Work that can be sealed or
 // discarded, or the layer that it had become, or neither.

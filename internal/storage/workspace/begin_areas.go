@@ -27,7 +27,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 		if had && was.Base != a.Base {
 			return fmt.Errorf("%w: its area %s is over %q, not over %q", ErrMixed, a.Name, was.Base.Layer, a.Base.Layer)
 		}
-		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Base: a.Base, Dir: areaDirName(i)}
+		pl := placedArea{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Base: a.Base, Dir: areaDirName(i)}
 		if had {
 			err = w.prepareArea(ctx, pl, old)
 		} else {
@@ -43,7 +43,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 }
 
 // prepareNewArea makes the directory of an area that the state does not have.
-func (w *Work) prepareNewArea(ctx context.Context, a placed, rules *secretfiles.Rules) (*freshRoots, error) {
+func (w *Work) prepareNewArea(ctx context.Context, a placedArea, rules *secretfiles.Rules) (*freshRoots, error) {
 	d, err := w.p.area(a.Dir)
 	if err != nil {
 		return nil, err

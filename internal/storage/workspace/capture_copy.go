@@ -141,13 +141,13 @@ func entryOf(info fsx.Info, kind tree.Kind) tree.Entry {
 func (c *copying) sift(in *fsx.Ref, name string, all []fsx.Xattr) (kept []fsx.Xattr, opaque bool) {
 	kept, opaque, refused, lost := c.attrs.classify(all)
 	if len(refused)+len(lost) > 0 {
-		c.found.attrs(below(in, name), refused, lost)
+		c.found.attrs(pathBelow(in, name), refused, lost)
 	}
 	return kept, opaque
 }
 
-// below returns the path of a name in a directory, "." for the directory itself.
-func below(in *fsx.Ref, name string) string { return site{&dirScan{src: in}, name}.path() }
+// pathBelow returns the path of a name in a directory, "." for the directory itself.
+func pathBelow(in *fsx.Ref, name string) string { return site{&dirScan{src: in}, name}.path() }
 
 // child copies anything but a directory.
 func (c *copying) child(from, to *fsx.Ref, name string) error {
@@ -169,15 +169,15 @@ func (c *copying) child(from, to *fsx.Ref, name string) error {
 	case c.attrs.own != "" && info.IsWhiteout():
 		return dst.Whiteout(name)
 	case kind == 0:
-		c.found.refuse(Refused{Path: below(from, name)}, deviceName(info))
+		c.found.refuse(RefusedEntry{Path: pathBelow(from, name)}, deviceName(info))
 		return nil
 	default:
-		return c.leaf(&copied{src: src, dst: dst, in: from, name: name, info: info, e: entryOf(info, kind)})
+		return c.leaf(&copiedEntry{src: src, dst: dst, in: from, name: name, info: info, e: entryOf(info, kind)})
 	}
 }
 
-// copied is one entry that is being copied.
-type copied struct {
+// copiedEntry is one entry that is being copied.
+type copiedEntry struct {
 	src, dst *fsx.Dir
 	in       *fsx.Ref
 	name     string
@@ -187,14 +187,14 @@ type copied struct {
 
 // leaf copies anything but a directory. Of a file with several names the first is
 // copied, and the others are linked to it.
-func (c *copying) leaf(x *copied) error {
+func (c *copying) leaf(x *copiedEntry) error {
 	g := c.links.group(x.info)
 	if g == nil {
 		return c.leafAlone(x)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	path := below(x.in, x.name)
+	path := pathBelow(x.in, x.name)
 	if len(g.paths) > 0 {
 		return c.root.Link(g.paths[0], path)
 	}
@@ -202,7 +202,7 @@ func (c *copying) leaf(x *copied) error {
 	return c.leafAlone(x)
 }
 
-func (c *copying) leafAlone(x *copied) (err error) {
+func (c *copying) leafAlone(x *copiedEntry) (err error) {
 	if x.e.Kind == tree.KindFile {
 		return c.file(x)
 	}
@@ -219,7 +219,7 @@ func (c *copying) leafAlone(x *copied) (err error) {
 	return makeSpecial(x.dst, x.name, x.e, c.s.opt.Root)
 }
 
-func (c *copying) file(x *copied) error {
+func (c *copying) file(x *copiedEntry) error {
 	from, err := x.src.OpenFile(x.name)
 	if err != nil {
 		return err

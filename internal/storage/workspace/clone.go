@@ -67,7 +67,7 @@ func (b cloneBackend) compose(ed *editing) error {
 		e.Layer = sl.parent.Layer()
 		return before(path, e)
 	}
-	home, err := sl.old(AreaHome)
+	home, err := sl.parentArea(AreaHome)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ type editNode struct {
 }
 
 func newEditing(sl *sealing, edits []Edit) (*editing, error) {
-	old, err := sl.old(AreaWorkspace)
+	old, err := sl.parentArea(AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (n *editNode) kid(name string) *editNode {
 
 // tree returns the edited tree's root, links and split links.
 func (ed *editing) tree(w *tree.Writer, layer string) (tree.Entry, tree.Links, []string, error) {
-	m := &edited{w: w, old: ed.old, layer: layer, gone: newTouched()}
+	m := &editedTree{w: w, old: ed.old, layer: layer, gone: newTouched()}
 	if err := ed.walk(m.enter, m.leave); err != nil {
 		return tree.Entry{}, tree.Links{}, nil, err
 	}
@@ -122,16 +122,16 @@ func (ed *editing) tree(w *tree.Writer, layer string) (tree.Entry, tree.Links, [
 	return root, merged, split, nil
 }
 
-// edited makes the nodes of an edited tree.
-type edited struct {
+// editedTree makes the nodes of an edited tree.
+type editedTree struct {
 	w     *tree.Writer
 	old   *tree.Tree
 	layer string
-	gone  *touched
+	gone  *touchedPaths
 	top   tree.Node
 }
 
-func (m *edited) enter(s *editStep) error {
+func (m *editedTree) enter(s *editStep) error {
 	if now, old := s.now, s.old; s.up != nil && (now == nil || old == nil || now.Kind != tree.KindDir || old.Kind != tree.KindDir) {
 		// What was below a removed directory is removed with it.
 		if s.gone = true; !s.up.gone {
@@ -155,7 +155,7 @@ func (m *edited) enter(s *editStep) error {
 	return nil
 }
 
-func (m *edited) leave(s *editStep) error {
+func (m *editedTree) leave(s *editStep) error {
 	node, err := s.dir.Node()
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (b deltaBackend) capture(ctx context.Context, c *Capture, from *Work) error
 	if err != nil {
 		return err
 	}
-	c.live, sl.extra, sl.hidden = sl, from.extra, from.hidden()
+	c.live, sl.extra, sl.hidden = sl, from.extra, from.hiddenFiles()
 	return sl.live()
 }
 
@@ -95,7 +95,7 @@ func (sl *sealing) copies(dir *fsx.Dir) error {
 // live reads the live directory into the manifest. It reads files with new stamps,
 // and keeps their contents as objects.
 func (sl *sealing) live() error {
-	old, err := sl.old(AreaWorkspace)
+	old, err := sl.parentArea(AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (sl *sealing) live() error {
 
 // keepHome takes the parent's home over unchanged.
 func (sl *sealing) keepHome() error {
-	home, err := sl.old(AreaHome)
+	home, err := sl.parentArea(AreaHome)
 	if err != nil {
 		return err
 	}
@@ -153,9 +153,9 @@ func (b deltaBackend) drift(ctx context.Context, c Cell, chain []string, op stri
 // changed. What no state can hold is left out and returned in refused. The home
 // and the other areas are those of the state before. The generation stays as it
 // is.
-func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused []Refused, err error) {
+func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused []RefusedEntry, err error) {
 	sealed, err = w.s.sealLive(ctx, w.c, w.chain, op, "seal", func(sl *sealing) error {
-		sl.lenient, sl.hidden = true, w.hidden()
+		sl.lenient, sl.hidden = true, w.hiddenFiles()
 		err := sl.live()
 		refused = sl.refused
 		return err

@@ -187,9 +187,9 @@ func (w *Work) mountMasks(set *mount.Set) {
 	slices.Sort(set.Pins) // a directory before what is in it
 }
 
-// hidden returns the files that were masked when the generation began. A file with
+// hiddenFiles returns the files that were masked when the generation began. A file with
 // several names is not among them: its other names may be no secret.
-func (w *Work) hidden() map[fileID]struct{} {
+func (w *Work) hiddenFiles() map[fileID]struct{} {
 	set := make(map[fileID]struct{}, len(w.masks))
 	for _, m := range w.masks {
 		if m.info.IsDir() || m.info.Nlink == 1 {
@@ -199,11 +199,11 @@ func (w *Work) hidden() map[fileID]struct{} {
 	return set
 }
 
-// Uncovered lists the masked paths that may have been replaced: the kernel removes
+// UncoveredPaths lists the masked paths that may have been replaced: the kernel removes
 // a mask when the host replaces the file below it, and then the cell could see the
 // new one. A file that was written in place stays masked but is listed too: its
 // inode number alone does not distinguish it from a new file.
-func (w *Work) Uncovered() ([]string, error) {
+func (w *Work) UncoveredPaths() ([]string, error) {
 	if len(w.masks) == 0 {
 		return nil, nil
 	}

@@ -84,7 +84,7 @@ func TestMaskedElsewhere(t *testing.T) {
 	w.must(os.Link(w.src+"/linked.pem", w.src+"/innocent"))
 	base, _ := w.imports()
 	work := w.begin(w.c, base.Layer)
-	if paths, err := work.Uncovered(); err != nil || len(paths) > 0 {
+	if paths, err := work.UncoveredPaths(); err != nil || len(paths) > 0 {
 		t.Errorf("uncovered: %q, %v", paths, err)
 	}
 	w.must(os.Rename(w.src+"/.env", w.src+"/moved"))
@@ -94,7 +94,7 @@ func TestMaskedElsewhere(t *testing.T) {
 	w.must(os.Remove(w.src + "/gone.pem"))
 	w.put("fresh", "fresh")
 	w.put("written.pem", "more")
-	paths, err := work.Uncovered()
+	paths, err := work.UncoveredPaths()
 	if want := []string{".env", "written.pem"}; err != nil || !slices.Equal(paths, want) {
 		t.Errorf("uncovered: %q, %v, want %q", paths, err, want)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
-// Refused is something that no state can hold.
-type Refused struct {
+// RefusedEntry is something that no state can hold.
+type RefusedEntry struct {
 	// Path is relative to the directory that was read.
 	Path string
 	// Attr is the extended attribute that cannot be kept; "" for a device node.
@@ -23,7 +23,7 @@ type Refused struct {
 // RemoveRefused removes what SealLive refused from the live directory, so that the
 // directory has the sealed state and can be switched from it. It ignores what is
 // gone or has become something else.
-func (s *Store) RemoveRefused(c Cell, refused []Refused) error {
+func (s *Store) RemoveRefused(c Cell, refused []RefusedEntry) error {
 	if len(refused) == 0 {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s *Store) RemoveRefused(c Cell, refused []Refused) error {
 	return err
 }
 
-func (r Refused) remove(live *fsx.Dir) error {
+func (r RefusedEntry) remove(live *fsx.Dir) error {
 	info, err := live.Lstat(r.Path)
 	if err == nil && r.Attr != "" {
 		err = withOwnerAccess(live, r.Path, func() error { return live.RemoveXattr(r.Path, r.Attr) })

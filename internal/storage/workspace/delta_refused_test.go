@@ -37,12 +37,12 @@ func TestSealLive(t *testing.T) {
 
 	one, refused, err := work.SealLive(context.Background(), w.op())
 	w.must(err)
-	slices.SortFunc(refused, func(a, b Refused) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(refused, func(a, b RefusedEntry) int { return strings.Compare(a.Path, b.Path) })
 	attr := "user.overlay.redirect"
-	if list := []Refused{{Path: "d/dev"}, {"d/same", attr}, {"f", attr}}; !slices.Equal(refused, list) {
+	if list := []RefusedEntry{{Path: "d/dev"}, {"d/same", attr}, {"f", attr}}; !slices.Equal(refused, list) {
 		t.Errorf("refused %+v, want %+v", refused, list)
 	}
-	w.must(w.s.RemoveRefused(w.c, append(refused, Refused{Path: "f"}, Refused{Path: "gone"}, Refused{"f/x", attr})))
+	w.must(w.s.RemoveRefused(w.c, append(refused, RefusedEntry{Path: "f"}, RefusedEntry{Path: "gone"}, RefusedEntry{"f/x", attr})))
 	sameItems(t, "cleared", want, see(t, w.src))
 	w.check("sealed", one.Layer, want)
 	w.switches(one, base, was)

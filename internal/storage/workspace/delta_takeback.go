@@ -38,7 +38,7 @@ func (deltaBackend) takeBack(ctx context.Context, w *Work) ([]TakenBack, error) 
 		return nil, err
 	}
 	t := &takeBack{
-		ctx: ctx, live: live, before: before, filter: keepOnly(w.c.Rules, w.c.Kept), hidden: w.hidden(),
+		ctx: ctx, live: live, before: before, filter: keepOnly(w.c.Rules, w.c.Kept), hidden: w.hiddenFiles(),
 		self: rights.Self(false), root: w.s.opt.Root,
 	}
 	err = t.all()

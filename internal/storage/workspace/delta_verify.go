@@ -84,7 +84,7 @@ func (r *rehasher) read(d *rehashed, e *tree.Entry) error {
 	}
 	was := *e
 	e.Digest, e.PlainDigest = tree.Hash{}, false
-	f, err := r.open(below(d.at, e.Name), was)
+	f, err := r.open(pathBelow(d.at, e.Name), was)
 	if err != nil {
 		return nil
 	}

@@ -105,7 +105,7 @@ func (s *Store) places(d Description, m *tree.Manifest) (map[string]place, error
 		if area == AreaWorkspace || area == AreaHome {
 			continue
 		}
-		if i := slices.IndexFunc(begun, func(a placed) bool { return a.Name == area }); i >= 0 {
+		if i := slices.IndexFunc(begun, func(a placedArea) bool { return a.Name == area }); i >= 0 {
 			there, err := exists(dir, begun[i].Dir)
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrUndescribed, err)

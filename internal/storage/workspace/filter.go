@@ -68,7 +68,7 @@ func (sc *scan) admitsDir(f *dirScan, src *fsx.Dir, name string) (bool, error) {
 	if len(sc.hidden) > 0 || sc.public {
 		var err error
 		if info, err = src.Lstat(name); err != nil {
-			return false, sc.lost(err)
+			return false, sc.lostError(err)
 		}
 	}
 	return sc.admits(f, name, info), nil
@@ -90,6 +90,6 @@ func (sc *scan) keepsFromOthers(info fsx.Info) bool {
 	return false
 }
 
-// forbidden reports whether an error only means that the caller may not read
+// isForbidden reports whether an error only means that the caller may not read
 // something, which is then left out.
-func (sc *scan) forbidden(err error) bool { return sc.public && errors.Is(err, unix.EACCES) }
+func (sc *scan) isForbidden(err error) bool { return sc.public && errors.Is(err, unix.EACCES) }

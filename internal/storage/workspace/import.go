@@ -192,7 +192,7 @@ func sourceFilter(ctx context.Context, rules *secretfiles.Rules, src *fsx.Dir, f
 	if rules == nil {
 		return nil, nil //nolint:nilnil // a nil filter takes everything
 	}
-	tracked, err := secretfiles.Tracked(ctx, src)
+	tracked, err := secretfiles.TrackedPaths(ctx, src)
 	if errors.Is(err, secretfiles.ErrGit) {
 		found.note("what git tracks there is left out where a rule matches: " + err.Error())
 	} else if err != nil {

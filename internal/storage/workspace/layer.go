@@ -305,7 +305,7 @@ func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) er
 	if err := s.home.Rename("pending/"+op, s.home, "layers/"+info.Layer, unix.RENAME_NOREPLACE); err != nil {
 		return fmt.Errorf("seal %s: rename: %w", info.Layer, err)
 	}
-	s.packs.moved(info.Layer, "layers/"+info.Layer+"/manifest")
+	s.packs.recordRename(info.Layer, "layers/"+info.Layer+"/manifest")
 	if err := s.step("seal.renamed"); err != nil {
 		return fmt.Errorf("seal %s: sync names: %w", info.Layer, err)
 	}
@@ -367,8 +367,8 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// beneath reports whether path is dir or below it.
-func beneath(path, dir string) bool {
+// isInside reports whether path is dir or below it.
+func isInside(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 

@@ -49,7 +49,7 @@ func (l *linkSet) drop(dir string) {
 	defer l.mu.Unlock()
 	for _, g := range l.groups {
 		g.mu.Lock()
-		g.paths = slices.DeleteFunc(g.paths, func(p string) bool { return dir == "." || beneath(p, dir) })
+		g.paths = slices.DeleteFunc(g.paths, func(p string) bool { return dir == "." || isInside(p, dir) })
 		g.mu.Unlock()
 	}
 }
@@ -72,23 +72,23 @@ func sortLinks(groups [][]string) tree.Links {
 	return tree.Links{Groups: groups}
 }
 
-// touched is a set of paths that a generation replaced or removed, with everything
+// touchedPaths is a set of paths that a generation replaced or removed, with everything
 // that was below them.
-type touched struct {
+type touchedPaths struct {
 	mu    sync.Mutex
 	whole map[string]struct{} // the path and all that was below it
 }
 
-func newTouched() *touched { return &touched{whole: map[string]struct{}{}} }
+func newTouched() *touchedPaths { return &touchedPaths{whole: map[string]struct{}{}} }
 
-func (t *touched) add(path string) {
+func (t *touchedPaths) add(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.whole[path] = struct{}{}
 }
 
 // has reports whether the older state's entry at path is gone.
-func (t *touched) has(path string) bool {
+func (t *touchedPaths) has(path string) bool {
 	if _, ok := t.whole["."]; ok {
 		return true
 	}
@@ -108,7 +108,7 @@ func (t *touched) has(path string) bool {
 // touched paths, and the groups among the new files. It also lists the names that
 // no longer share a file with names that they shared it with, though both still
 // exist.
-func mergeLinks(old tree.Links, gone *touched, fresh tree.Links, present func(path string) bool) (_ tree.Links, split []string, same bool) {
+func mergeLinks(old tree.Links, gone *touchedPaths, fresh tree.Links, present func(path string) bool) (_ tree.Links, split []string, same bool) {
 	groups := fresh.Groups
 	group := map[string]int{}
 	for i, g := range groups {

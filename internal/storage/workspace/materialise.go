@@ -205,7 +205,7 @@ func (m *materialiser) makeDir(t *task, in *fsx.Ref, e tree.Entry) error {
 // make makes anything but a directory.
 func (m *materialiser) make(in *fsx.Ref, e tree.Entry) error {
 	if len(m.follows) > 0 {
-		if _, later := m.follows[below(in, e.Name)]; later {
+		if _, later := m.follows[pathBelow(in, e.Name)]; later {
 			return nil
 		}
 	}
@@ -227,7 +227,7 @@ func (m *materialiser) make(in *fsx.Ref, e tree.Entry) error {
 }
 
 func (m *materialiser) makeFile(d *fsx.Dir, in *fsx.Ref, e tree.Entry) error {
-	path := below(in, e.Name)
+	path := pathBelow(in, e.Name)
 	src, err := m.open(path, e)
 	if err != nil {
 		return err

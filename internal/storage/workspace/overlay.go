@@ -82,7 +82,7 @@ func (overlayBackend) discard(w *Work) error {
 
 // fill leaves the directory empty, but with the metadata of the state's root, so
 // that an unchanged one is seen as unchanged.
-func (b overlayBackend) fill(_ context.Context, _ *Work, d *fsx.Dir, a placed, t *tree.Tree) error {
+func (b overlayBackend) fill(_ context.Context, _ *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error {
 	if a.Host != "" {
 		host, err := a.openHost()
 		if err != nil {
@@ -94,7 +94,7 @@ func (b overlayBackend) fill(_ context.Context, _ *Work, d *fsx.Dir, a placed, t
 }
 
 // fillNew gives the directory the metadata of what is below it.
-func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placed, _ *secretfiles.Rules) (tree.AreaRoots, error) {
+func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placedArea, _ *secretfiles.Rules) (tree.AreaRoots, error) {
 	below, err := b.belowNew(d, a)
 	if err != nil {
 		return tree.AreaRoots{}, err
@@ -112,7 +112,7 @@ func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placed, _ *se
 }
 
 // hide makes whiteouts of what a new area does not show of its base.
-func (b overlayBackend) hide(ctx context.Context, d *fsx.Dir, a placed) error {
+func (b overlayBackend) hide(ctx context.Context, d *fsx.Dir, a placedArea) error {
 	if len(a.without) == 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (b overlayBackend) hide(ctx context.Context, d *fsx.Dir, a placed) error {
 
 // belowNew returns the root of what is below a new area: a directory of the host,
 // a sealed state, or, if there is neither, the area's own directory d.
-func (b overlayBackend) belowNew(d *fsx.Dir, a placed) (tree.Entry, error) {
+func (b overlayBackend) belowNew(d *fsx.Dir, a placedArea) (tree.Entry, error) {
 	if a.Base.Layer != "" {
 		t, err := b.s.area(a.Base.Layer, AreaWorkspace)
 		if err != nil {

@@ -47,7 +47,7 @@ func (overlayBackend) compose(ed *editing) error {
 // upperHome adds an upper directory of the home to the layer: without changes, or with a
 // whiteout for every name.
 func (ed *editing) upperHome() error {
-	old, err := ed.sl.old(AreaHome)
+	old, err := ed.sl.parentArea(AreaHome)
 	if err != nil {
 		return err
 	}

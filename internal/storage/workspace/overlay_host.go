@@ -23,7 +23,7 @@ type hostDir struct {
 }
 
 // hostBelow opens the host's directory below an area; nil if there is none.
-func (s *Store) hostBelow(ctx context.Context, pl placed) (*hostDir, error) {
+func (s *Store) hostBelow(ctx context.Context, pl placedArea) (*hostDir, error) {
 	if pl.Host == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
@@ -43,9 +43,9 @@ func (h *hostDir) close() {
 	}
 }
 
-// below describes the host's entry at a path. An entry that cannot be read counts
+// entryBelow describes the host's entry at a path. An entry that cannot be read counts
 // as absent: the result only serves to show people what was added.
-func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
+func (h *hostDir) entryBelow(path string, e *tree.Entry) tree.Below {
 	if h == nil {
 		return tree.Below{}
 	}
@@ -54,7 +54,7 @@ func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
 		return tree.Below{}
 	}
 	b := tree.Below{Kind: tree.KindOf(info)}
-	b.Same = b.Kind == e.Kind && h.same(path, info, e)
+	b.Same = b.Kind == e.Kind && h.isSame(path, info, e)
 	return b
 }
 
@@ -65,9 +65,9 @@ func sameAttrs(a, b []fsx.Xattr) bool {
 		func(x, y fsx.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
 }
 
-// same reports whether an entry of the same kind differs from the host's at most
+// isSame reports whether an entry of the same kind differs from the host's at most
 // in its time.
-func (h *hostDir) same(path string, info fsx.Info, e *tree.Entry) bool {
+func (h *hostDir) isSame(path string, info fsx.Info, e *tree.Entry) bool {
 	if e.Kind != tree.KindSymlink && info.Mode != e.Mode || h.owners && (info.UID != e.UID || info.GID != e.GID) {
 		return false
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
-// merged reads a stack of overlay layers as the kernel would show it, from the
+// mergedLayers reads a stack of overlay layers as the kernel would show it, from the
 // bytes of the layers. It checks sealing, so it shares no shortcut with it.
-type merged struct {
+type mergedLayers struct {
 	*scan
 }
 
@@ -25,7 +25,7 @@ type stack struct {
 }
 
 // dir returns the task that reads one directory.
-func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func() (bool, error)) {
+func (m *mergedLayers) dir(up *stack, d *stack) (enter func(t *task) error, leave func() (bool, error)) {
 	d.src = d.dirs[0]
 	enter = func(t *task) error {
 		if err := m.enterStack(d); err != nil {
@@ -39,7 +39,7 @@ func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func
 			enter, leave := m.subdir(d, n)
 			m.pool.add(t, enter, leave)
 		}
-		batches(m.pool, t, files, func(n layered) error { return m.child(d, n) })
+		batches(m.pool, t, files, func(n layeredName) error { return m.child(d, n) })
 		return nil
 	}
 	leave = func() (again bool, err error) {
@@ -55,7 +55,7 @@ func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func
 }
 
 // enterStack reads the directory's metadata, which is that of the topmost layer.
-func (m *merged) enterStack(d *stack) error {
+func (m *mergedLayers) enterStack(d *stack) error {
 	top, err := d.src.Open()
 	if err != nil {
 		return err
@@ -78,15 +78,15 @@ func (m *merged) enterStack(d *stack) error {
 	return nil
 }
 
-// layered is a name and the layers of a stack that have it.
-type layered struct {
+// layeredName is a name and the layers of a stack that have it.
+type layeredName struct {
 	name string
 	in   []int
 }
 
 // names lists the names in the layers, by the kind that the topmost layer has
 // there.
-func (m *merged) names(d *stack) (dirs, files []layered, err error) {
+func (m *mergedLayers) names(d *stack) (dirs, files []layeredName, err error) {
 	type seen struct {
 		in  []int
 		dir bool
@@ -113,16 +113,16 @@ func (m *merged) names(d *stack) (dirs, files []layered, err error) {
 	}
 	for name, s := range where {
 		if s.dir {
-			dirs = append(dirs, layered{name, s.in})
+			dirs = append(dirs, layeredName{name, s.in})
 		} else {
-			files = append(files, layered{name, s.in})
+			files = append(files, layeredName{name, s.in})
 		}
 	}
 	return dirs, files, nil
 }
 
 // child reads a name that is not a directory in the topmost layer that has it.
-func (m *merged) child(d *stack, n layered) error {
+func (m *mergedLayers) child(d *stack, n layeredName) error {
 	ref := d.dirs[n.in[0]]
 	top, err := ref.Open()
 	if err != nil {
@@ -139,14 +139,14 @@ func (m *merged) child(d *stack, n layered) error {
 		}
 		return nil
 	}
-	want, err := m.wanted(d.old, n.name)
+	want, err := m.wantedEntry(d.old, n.name)
 	if err != nil {
 		return err
 	}
 	at := site{&dirScan{src: ref}, n.name}
 	kind := tree.KindOf(info)
 	if kind == 0 {
-		m.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		m.found.refuse(RefusedEntry{Path: at.path()}, deviceName(info))
 		return nil
 	}
 	e, err := m.leaf(top, at, info, kind, want)
@@ -159,13 +159,13 @@ func (m *merged) child(d *stack, n layered) error {
 
 // subdir returns the task that reads a name that is a directory in the topmost
 // layer that has it.
-func (m *merged) subdir(up *stack, n layered) (enter func(t *task) error, leave func() (bool, error)) {
+func (m *mergedLayers) subdir(up *stack, n layeredName) (enter func(t *task) error, leave func() (bool, error)) {
 	sub := &stack{below: up.open}
 	sub.name = n.name
 	var end func() (bool, error)
 	enter = func(t *task) error {
 		var err error
-		if sub.old, err = m.wanted(up.old, n.name); err != nil {
+		if sub.old, err = m.wantedEntry(up.old, n.name); err != nil {
 			return err
 		}
 		for _, i := range n.in {
@@ -188,7 +188,7 @@ func (m *merged) subdir(up *stack, n layered) (enter func(t *task) error, leave 
 }
 
 // layer reads a name in one layer.
-func (m *merged) layer(up *fsx.Ref, name string) (ref *fsx.Ref, dir, opaque bool, err error) {
+func (m *mergedLayers) layer(up *fsx.Ref, name string) (ref *fsx.Ref, dir, opaque bool, err error) {
 	in, err := up.Open()
 	if err != nil {
 		return nil, false, false, err
@@ -208,7 +208,7 @@ func (m *merged) layer(up *fsx.Ref, name string) (ref *fsx.Ref, dir, opaque bool
 	return ref, true, opaque, err
 }
 
-func (m *merged) opaque(d *fsx.Dir) (bool, error) {
+func (m *mergedLayers) opaque(d *fsx.Dir) (bool, error) {
 	all, err := d.Xattrs(".")
 	if err != nil {
 		return false, err
@@ -218,9 +218,9 @@ func (m *merged) opaque(d *fsx.Dir) (bool, error) {
 	}), nil
 }
 
-// wanted returns the manifest's entry at a name. Only recorded owners, which are
+// wantedEntry returns the manifest's entry at a name. Only recorded owners, which are
 // not on disk, are taken from it.
-func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
+func (m *mergedLayers) wantedEntry(dir *tree.Entry, name string) (*tree.Entry, error) {
 	if m.old == nil || dir == nil || dir.Kind != tree.KindDir {
 		return nil, nil //nolint:nilnil // there is no entry
 	}
@@ -233,7 +233,7 @@ func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
 
 // mergeArea reads one area of a stack of layers. Some of them may not have it.
 func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tree.Links, error) {
-	m := &merged{scan: sc}
+	m := &mergedLayers{scan: sc}
 	m.attrs = s.upperAttrs()
 	var dirs []*fsx.Dir
 	defer func() {

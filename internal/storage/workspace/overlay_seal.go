@@ -29,7 +29,7 @@ func (overlayBackend) seal(sl *sealing, dir *fsx.Dir) error {
 }
 
 func (sl *sealing) upperArea(dir *fsx.Dir, area string) error {
-	old, err := sl.old(area)
+	old, err := sl.parentArea(area)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (sl *sealing) upperArea(dir *fsx.Dir, area string) error {
 // upper reads the upper directory of one overlay.
 type upper struct {
 	*scan
-	gone *touched // nil if there are no links
+	gone *touchedPaths // nil if there are no links
 	// over is the host's directory below the layers; nil if there is none, or
 	// what it has does not matter.
 	over *hostDir
@@ -131,7 +131,7 @@ func (u *upper) dir(f *dirScan) (enter func(t *task) error, leave func() (bool, 
 		}
 		for _, name := range dirs {
 			sub := &dirScan{up: f, name: name, src: f.src.Child(name), open: f.open}
-			if sub.old, err = u.below(below, name); err != nil {
+			if sub.old, err = u.entryBelow(below, name); err != nil {
 				return err
 			}
 			enter, leave := u.dir(sub)
@@ -143,7 +143,7 @@ func (u *upper) dir(f *dirScan) (enter func(t *task) error, leave func() (bool, 
 	leave = func() (again bool, err error) {
 		defer f.src.Close()
 		if u.over != nil {
-			f.entry.Below = u.over.below(site{f, "."}.path(), &f.entry)
+			f.entry.Below = u.over.entryBelow(site{f, "."}.path(), &f.entry)
 		}
 		if f.entry.Sub, err = f.edit.Node(); err == nil && f.up != nil {
 			f.up.put(f.entry)
@@ -185,8 +185,8 @@ func (u *upper) enterUpper(f *dirScan, src *fsx.Dir) (below *tree.Entry, err err
 	return below, nil
 }
 
-// below returns the entry at a name of the parent's directory.
-func (u *upper) below(dir *tree.Entry, name string) (*tree.Entry, error) {
+// entryBelow returns the entry at a name of the parent's directory.
+func (u *upper) entryBelow(dir *tree.Entry, name string) (*tree.Entry, error) {
 	if dir == nil {
 		return nil, nil //nolint:nilnil // there is no entry
 	}
@@ -213,13 +213,13 @@ func (u *upper) child(f *dirScan, name string, dir *tree.Entry) error {
 		u.whiteout(at)
 		return nil
 	}
-	old, err := u.below(dir, name)
+	old, err := u.entryBelow(dir, name)
 	if err != nil {
 		return err
 	}
 	kind := tree.KindOf(info)
 	if kind == 0 {
-		u.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		u.found.refuse(RefusedEntry{Path: at.path()}, deviceName(info))
 		return nil
 	}
 	u.leafAt(at)
@@ -228,7 +228,7 @@ func (u *upper) child(f *dirScan, name string, dir *tree.Entry) error {
 		return err
 	}
 	if u.over != nil {
-		e.Below = u.over.below(at.path(), &e)
+		e.Below = u.over.entryBelow(at.path(), &e)
 	}
 	f.put(e)
 	return nil
@@ -239,7 +239,7 @@ func (u *upper) whiteout(at site) {
 	u.goneAt(at)
 	e := tree.Entry{Name: at.name, Kind: tree.KindWhiteout}
 	if u.over != nil {
-		e.Below = u.over.below(at.path(), &e)
+		e.Below = u.over.entryBelow(at.path(), &e)
 	}
 	at.f.mu.Lock()
 	defer at.f.mu.Unlock()

@@ -78,8 +78,8 @@ func (p *packs) addFile(layer string, file *os.File, size int64) {
 	p.files[layer] = &packFile{owner: p, file: file, size: size}
 }
 
-// moved records that a manifest has been renamed.
-func (p *packs) moved(layer, path string) {
+// recordRename records that a manifest has been renamed.
+func (p *packs) recordRename(layer, path string) {
 	p.mu.Lock()
 	f := p.files[layer]
 	p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *packs) moved(layer, path string) {
 		f.mu.Lock()
 		f.path = path
 		f.mu.Unlock()
-		if oldest := p.opened(f); oldest != nil && oldest != f {
+		if oldest := p.recordOpen(f); oldest != nil && oldest != f {
 			_ = oldest.release(false)
 		}
 	}
@@ -117,8 +117,8 @@ func (p *packs) close() error {
 	return errors.Join(errs...)
 }
 
-// opened records that one more is open, and returns one to close.
-func (p *packs) opened(f *packFile) *packFile {
+// recordOpen records that one more is open, and returns one to close.
+func (p *packs) recordOpen(f *packFile) *packFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = append(p.open, f)
@@ -162,7 +162,7 @@ func (f *packFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := f.file.ReadAt(b, off)
 	f.mu.Unlock()
 	if opened {
-		if oldest := f.owner.opened(f); oldest != nil && oldest != f {
+		if oldest := f.owner.recordOpen(f); oldest != nil && oldest != f {
 			_ = oldest.release(false)
 		}
 	}

@@ -62,7 +62,7 @@ func (sc *scan) readDir(up *task, f *dirScan) error {
 		case errors.Is(err, errMoved):
 			f.wasMoved()
 			return nil
-		case f.up != nil && sc.forbidden(err):
+		case f.up != nil && sc.isForbidden(err):
 			f.gone = true
 			return nil
 		}
@@ -90,7 +90,7 @@ func (sc *scan) readDir(up *task, f *dirScan) error {
 // enterDir reads a directory's metadata and names.
 func (sc *scan) enterDir(t *task, f *dirScan) error {
 	src, err := f.src.Open()
-	if err = sc.lost(err); errors.Is(err, errMoved) && f.up != nil {
+	if err = sc.lostError(err); errors.Is(err, errMoved) && f.up != nil {
 		f.gone = true
 		f.up.wasMoved()
 		return nil
@@ -100,7 +100,7 @@ func (sc *scan) enterDir(t *task, f *dirScan) error {
 	}
 	defer f.src.Release()
 	if f.info, err = src.Lstat("."); err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
 	if f.up != nil && sc.keepsFromOthers(f.info) {
 		f.gone = true
@@ -125,7 +125,7 @@ func (sc *scan) enterDir(t *task, f *dirScan) error {
 func (sc *scan) names(t *task, f *dirScan, src *fsx.Dir) error {
 	dirs, files, err := src.Split()
 	if err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
 	if f.dst != nil && f.up != nil {
 		if err := sc.makeCopy(f); err != nil {
@@ -154,7 +154,7 @@ func (sc *scan) names(t *task, f *dirScan, src *fsx.Dir) error {
 		case errors.Is(err, errMoved):
 			f.wasMoved()
 			return nil
-		case sc.forbidden(err):
+		case sc.isForbidden(err):
 			return nil
 		}
 		return err
@@ -237,14 +237,14 @@ func (sc *scan) leaveDir(f *dirScan) error {
 func (sc *scan) settledDir(f *dirScan) error {
 	src, err := f.src.Open()
 	if err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
 	defer f.src.Release()
 	after, err := src.Lstat(".")
 	if err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
-	if moved(f.info, after) {
+	if hasChanged(f.info, after) {
 		return errMoved
 	}
 	return nil

@@ -39,9 +39,9 @@ func (sc *scan) sift(at site, all []fsx.Xattr) []fsx.Xattr {
 	return kept
 }
 
-// lost returns errMoved for the errors of a name that is gone or has become
+// lostError returns errMoved for the errors of a name that is gone or has become
 // something else.
-func (sc *scan) lost(err error) error {
+func (sc *scan) lostError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (sc *scan) lost(err error) error {
 	return fmt.Errorf("read: %w", err)
 }
 
-// moved reports whether a file changed between two looks at it.
-func moved(a, b fsx.Info) bool {
+// hasChanged reports whether a file changed between two looks at it.
+func hasChanged(a, b fsx.Info) bool {
 	return a.Ino != b.Ino || a.Dev != b.Dev || a.Type != b.Type || a.Size != b.Size || a.MTime != b.MTime || a.CTime != b.CTime
 }
 

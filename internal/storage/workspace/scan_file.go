@@ -20,15 +20,15 @@ var errReplaced = errors.New("replaced while it was read")
 func (sc *scan) child(f *dirScan, name string) error {
 	src, err := f.src.Open()
 	if err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
 	defer f.src.Release()
 	info, err := src.Lstat(name)
 	if err != nil {
-		return sc.lost(err)
+		return sc.lostError(err)
 	}
 	if info.IsDir() { // a file when the directory was listed
-		return sc.lost(unix.ENOTDIR)
+		return sc.lostError(unix.ENOTDIR)
 	}
 	if !sc.admits(f, name, info) {
 		return nil
@@ -36,7 +36,7 @@ func (sc *scan) child(f *dirScan, name string) error {
 	at := site{f, name}
 	kind := tree.KindOf(info)
 	if kind == 0 {
-		sc.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		sc.found.refuse(RefusedEntry{Path: at.path()}, deviceName(info))
 		return nil
 	}
 	e, err := sc.leaf(src, at, info, kind, f.was(name))
@@ -93,13 +93,13 @@ func (sc *scan) leafAlone(src *fsx.Dir, at site, info fsx.Info, kind tree.Kind, 
 	}
 	if kind == tree.KindSymlink {
 		if e.Target, err = src.Readlink(at.name); err != nil {
-			return e, sc.lost(err)
+			return e, sc.lostError(err)
 		}
 		e.Size = int64(len(e.Target))
 	}
 	all, err := src.Xattrs(at.name)
 	if err != nil {
-		return e, sc.lost(err)
+		return e, sc.lostError(err)
 	}
 	e.Xattrs = sc.sift(at, all)
 	if dst != nil {
@@ -135,7 +135,7 @@ func (r *fileRead) run() error {
 		r.e.Digest, r.e.PlainDigest, r.e.Xattrs, r.e.Stamp = r.old.Digest, r.old.PlainDigest, r.old.Xattrs, r.old.Stamp
 		return nil
 	}
-	err := r.settled(r.at, r.read, func() error { return removeIfThere(r.dst, r.at.name) })
+	err := r.retryUntilStable(r.at, r.read, func() error { return removeIfThere(r.dst, r.at.name) })
 	if errors.Is(err, errReplaced) {
 		return errMoved
 	}
@@ -150,7 +150,7 @@ func (r *fileRead) read() error {
 	}
 	file, err := r.src.OpenFile(r.at.name)
 	if err != nil {
-		return r.lost(err)
+		return r.lostError(err)
 	}
 	defer file.Close()
 	before := r.info
@@ -165,14 +165,14 @@ func (r *fileRead) read() error {
 	}
 	all, err := fileAttrs(file, r.src, r.at.name)
 	if err != nil {
-		return r.lost(err)
+		return r.lostError(err)
 	}
 	r.e.Xattrs = r.sift(r.at, all)
 	if err := r.contents(file); err != nil {
 		return err
 	}
 	if r.settle {
-		if err := r.unmoved(file, before); err != nil {
+		if err := r.checkUnchanged(file, before); err != nil {
 			return err
 		}
 	}
@@ -182,10 +182,10 @@ func (r *fileRead) read() error {
 	return nil
 }
 
-// settled repeats the read of a file until it did not change meanwhile. undo
+// retryUntilStable repeats the read of a file until it did not change meanwhile. undo
 // removes the results of a read, except for links: the reader of a file with
 // several names holds their group.
-func (sc *scan) settled(at site, read func() error, undo func() error) error {
+func (sc *scan) retryUntilStable(at site, read func() error, undo func() error) error {
 	for n := 1; ; n++ {
 		err := read()
 		if !errors.Is(err, errMoved) {
@@ -200,8 +200,8 @@ func (sc *scan) settled(at site, read func() error, undo func() error) error {
 	}
 }
 
-// unmoved checks that an open file has not changed.
-func (r *fileRead) unmoved(file *os.File, before fsx.Info) error {
+// checkUnchanged checks that an open file has not changed.
+func (r *fileRead) checkUnchanged(file *os.File, before fsx.Info) error {
 	if err := r.s.step("scan.read"); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (r *fileRead) unmoved(file *os.File, before fsx.Info) error {
 	if err != nil {
 		return err
 	}
-	if moved(before, after) || after.Size != r.e.Size {
+	if hasChanged(before, after) || after.Size != r.e.Size {
 		return errMoved
 	}
 	return nil

@@ -40,7 +40,7 @@ func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
 		return Sealed{}, nil, err
 	}
 	return w.s.seal(ctx, w.c, w.p, w.layer, func(sl *sealing) error {
-		sl.extra, sl.hidden = w.extra, w.hidden()
+		sl.extra, sl.hidden = w.extra, w.hiddenFiles()
 		return w.b.seal(sl, w.p.dir)
 	})
 }
@@ -65,16 +65,16 @@ type sealing struct {
 	// lenient seals a live directory without what cannot be kept, which is then
 	// in refused.
 	lenient bool
-	refused []Refused
+	refused []RefusedEntry
 	hidden  map[fileID]struct{} // masked files of a live directory
 
-	extra   []placed         // areas of the generation besides the two
+	extra   []placedArea     // areas of the generation besides the two
 	places  map[string]place // of all areas of the new state but the two
 	carried []string         // areas of the parent whose files are still to be copied
 }
 
-// old returns an area of the parent.
-func (sl *sealing) old(area string) (*tree.Tree, error) {
+// parentArea returns an area of the parent.
+func (sl *sealing) parentArea(area string) (*tree.Tree, error) {
 	t, ok := sl.parent.Area(area)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s has no area %s", ErrCorrupt, sl.parent.Layer(), area)
@@ -96,7 +96,7 @@ func (sl *sealing) wholeExtra(dir *fsx.Dir, share bool) error {
 // scanArea hashes one area's directory and sets the area. share is as in
 // readWhole.
 func (sl *sealing) scanArea(dir *fsx.Dir, area string, share bool) error {
-	old, err := sl.old(area)
+	old, err := sl.parentArea(area)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (sl *sealing) scanArea(dir *fsx.Dir, area string, share bool) error {
 		return err
 	}
 	defer src.Close()
-	got, err := sl.readWhole(src, placed{Name: area}, old, share)
+	got, err := sl.readWhole(src, placedArea{Name: area}, old, share)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (sl *sealing) finish() (Sealed, error) {
 	if err := sealed.measure(sl.ctx, sl.p.dir, sl.keep, sl.objects); err != nil {
 		return Sealed{}, err
 	}
-	sealed.Changed, err = sl.changed(areas[AreaWorkspace])
+	sealed.Changed, err = sl.countChanges(areas[AreaWorkspace])
 	return sealed, err
 }
 
@@ -170,9 +170,9 @@ func (s *Store) sealedAsIs(layer string) (Sealed, error) {
 	return sealed, err
 }
 
-// changed counts the workspace's changes.
-func (sl *sealing) changed(now tree.AreaRoots) (int, error) {
-	old, err := sl.old(AreaWorkspace)
+// countChanges counts the workspace's changes.
+func (sl *sealing) countChanges(now tree.AreaRoots) (int, error) {
+	old, err := sl.parentArea(AreaWorkspace)
 	if err != nil {
 		return 0, err
 	}

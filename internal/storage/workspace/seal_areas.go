@@ -26,7 +26,7 @@ func (r readArea) roots(area string) (tree.AreaRoots, error) {
 // extraArea seals an area besides the two of every state. It leaves an area
 // without changes to carry: one that is still as it began, and, if the layer may
 // share files, one that is as in the parent.
-func (sl *sealing) extraArea(dir *fsx.Dir, a placed, share bool, read func(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error)) error {
+func (sl *sealing) extraArea(dir *fsx.Dir, a placedArea, share bool, read func(src *fsx.Dir, a placedArea, old *tree.Tree, share bool) (readArea, error)) error {
 	there, err := exists(dir, a.Dir)
 	if err != nil || !there { // an interrupted seal found it unchanged
 		return err
@@ -62,7 +62,7 @@ func sameTree(t *tree.Tree, r tree.AreaRoots) bool {
 }
 
 // readChanges reads the upper of an area: the changes to the host's directory.
-func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree, _ bool) (readArea, error) {
+func (sl *sealing) readChanges(src *fsx.Dir, a placedArea, old *tree.Tree, _ bool) (readArea, error) {
 	u := sl.s.newUpper(sl.ctx, sl.pw.w, src, old, sl.layer)
 	var err error
 	if u.over, err = sl.s.hostBelow(sl.ctx, a); err != nil {
@@ -75,7 +75,7 @@ func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree, _ bool) (
 
 // readWhole reads the directory of an area that the state has whole. share means
 // that unchanged entries still name the layer that has their bytes.
-func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error) {
+func (sl *sealing) readWhole(src *fsx.Dir, a placedArea, old *tree.Tree, share bool) (readArea, error) {
 	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
 	sc.old, sc.owner, sc.layer, sc.share = old, sl.s.keepOwner, sl.layer, share
 	root, links, err := sc.run()
@@ -84,7 +84,7 @@ func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree, share bool)
 
 // nameArea adds where the area is to what cannot be kept, for areas besides the
 // two of every state.
-func nameArea(a placed, err error) error {
+func nameArea(a placedArea, err error) error {
 	var u *UnsealableError
 	if a.Name == AreaWorkspace || a.Name == AreaHome || !errors.As(err, &u) {
 		return err

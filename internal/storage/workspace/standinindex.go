@@ -30,11 +30,11 @@ func IndexStandIn(p string, index []byte, hidden []string) *StandIn {
 	}
 	skip := &SkippedIndex{Hidden: slices.Sorted(slices.Values(hidden))}
 	for _, e := range entries {
-		if e.Skipped() && skip.hides(e.Name) {
+		if e.IsSkipped() && skip.hides(e.Name) {
 			skip.Kept = append(skip.Kept, e.Name)
 		}
 	}
-	shown, err := gitread.Skipped(index, func(e gitread.IndexEntry) bool { return e.Skipped() || skip.hides(e.Name) })
+	shown, err := gitread.WithSkipFlags(index, func(e gitread.IndexEntry) bool { return e.IsSkipped() || skip.hides(e.Name) })
 	if err != nil || bytes.Equal(shown, index) {
 		return nil
 	}
@@ -89,8 +89,8 @@ func (r *removing) shown(s StandIn, info fsx.Info) (index []byte, unchanged bool
 	for _, name := range s.Index.Kept {
 		kept[name] = true
 	}
-	index, err = gitread.Skipped(text, func(e gitread.IndexEntry) bool {
-		return e.Skipped() && (kept[e.Name] || !s.Index.hides(e.Name))
+	index, err = gitread.WithSkipFlags(text, func(e gitread.IndexEntry) bool {
+		return e.IsSkipped() && (kept[e.Name] || !s.Index.hides(e.Name))
 	})
 	if err != nil || bytes.Equal(index, text) {
 		return nil, false, nil //nolint:nilerr // it stays as the cell left it, and is held back on its way out

@@ -29,7 +29,7 @@ func gitIndex(names ...string) []byte {
 		b = append(b, append(entry, make([]byte, 8-len(entry)%8)...)...)
 	}
 	sum := sha1.Sum(b)
-	b, err := gitread.Skipped(append(b, sum[:]...), func(e gitread.IndexEntry) bool { return skip[e.Name] })
+	b, err := gitread.WithSkipFlags(append(b, sum[:]...), func(e gitread.IndexEntry) bool { return skip[e.Name] })
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,7 @@ func (w *world) skipped(layer string) (names []string) {
 	w.must(err)
 	for _, e := range entries {
 		name := e.Name
-		if e.Skipped() {
+		if e.IsSkipped() {
 			name = "!" + name
 		}
 		names = append(names, name)

@@ -63,7 +63,7 @@ var (
 type UnsealableError struct {
 	Problems []string
 	// Refused lists the same things, for callers that remove them.
-	Refused []Refused
+	Refused []RefusedEntry
 }
 
 func (e *UnsealableError) Error() string {

@@ -190,7 +190,7 @@ func (s *Store) journalOver(name string) (bool, error) {
 		return false, err
 	}
 	defer d.Close()
-	return apply.Over(d)
+	return apply.IsOver(d)
 }
 
 // UnendedJournals lists the applies and switches that did not end.

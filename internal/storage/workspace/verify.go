@@ -51,7 +51,7 @@ func (v *verification) run(backend Backend) error {
 	}
 	m, err := tree.Load(v.s.packs, v.layer)
 	if err != nil {
-		return v.broken("layers/"+v.layer+"/manifest", err)
+		return v.recordBroken("layers/"+v.layer+"/manifest", err)
 	}
 	names := m.Areas()
 	for _, area := range []string{AreaWorkspace, AreaHome} {
@@ -90,9 +90,9 @@ func (v *verification) roots(area string, stated map[string]tree.AreaRoots, root
 
 // layers reads the descriptions of all layers of the state again, from disk.
 func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool, error) {
-	info, err := v.fresh(v.layer)
+	info, err := v.rereadLayer(v.layer)
 	if err != nil {
-		return nil, false, v.broken("layers/"+v.layer, err)
+		return nil, false, v.recordBroken("layers/"+v.layer, err)
 	}
 	if info.Backend != backend {
 		v.differs("layers/"+v.layer, "its backend is %s, not %s", info.Backend, backend)
@@ -110,9 +110,9 @@ func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool,
 	}
 	ok := true
 	for _, l := range below {
-		if _, err := v.fresh(l); err != nil {
+		if _, err := v.rereadLayer(l); err != nil {
 			ok = false
-			if err := v.broken("layers/"+l, err); err != nil {
+			if err := v.recordBroken("layers/"+l, err); err != nil {
 				return nil, false, err
 			}
 		}
@@ -121,8 +121,8 @@ func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool,
 	return roots, ok, err
 }
 
-// fresh reads layer.json again and makes sure that the manifest is read again.
-func (v *verification) fresh(layer string) (Info, error) {
+// rereadLayer reads layer.json again and makes sure that the manifest is read again.
+func (v *verification) rereadLayer(layer string) (Info, error) {
 	v.s.mu.Lock()
 	delete(v.s.infos, layer)
 	v.s.mu.Unlock()
@@ -130,9 +130,9 @@ func (v *verification) fresh(layer string) (Info, error) {
 	return v.s.Info(layer)
 }
 
-// broken records an error about the store's own files as a difference. It returns
+// recordBroken records an error about the store's own files as a difference. It returns
 // other errors.
-func (v *verification) broken(path string, err error) error {
+func (v *verification) recordBroken(path string, err error) error {
 	if v.ctx.Err() != nil || errors.Is(err, ErrNewerFormat) || errors.Is(err, tree.ErrNewerFormat) {
 		return err
 	}
@@ -149,7 +149,7 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	}
 	root, links, err := v.b.rebuild(v, w, area, t)
 	if err != nil {
-		return v.broken(v.areaPath(area, "."), err)
+		return v.recordBroken(v.areaPath(area, "."), err)
 	}
 	if err := setArea(w, area, t.Changes(), root, links); err != nil {
 		return err
@@ -170,12 +170,12 @@ func (v *verification) area(area string, t *tree.Tree) error {
 		return root, links, nil, err
 	})
 	if err != nil {
-		return v.broken(v.areaPath(area, "."), err)
+		return v.recordBroken(v.areaPath(area, "."), err)
 	}
 	defer v.s.Forget(got)
 	diffs, err := tree.Compare(t, got)
 	if err != nil {
-		return v.broken(v.areaPath(area, "."), err)
+		return v.recordBroken(v.areaPath(area, "."), err)
 	}
 	for _, d := range diffs {
 		d.Path = v.areaPath(area, d.Path)

@@ -34,7 +34,7 @@ func (s Suite) Run(t testing.TB, url, scenario string) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	passed(t, out)
+	checkPassed(t, out)
 }
 
 // RunAll runs every scenario of the suite against a server, and returns how many.
@@ -54,7 +54,7 @@ func (s Suite) RunAll(t *testing.T, url string) int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			passed(t, text)
+			checkPassed(t, text)
 		})
 	}
 	return len(results)
@@ -63,8 +63,8 @@ func (s Suite) RunAll(t *testing.T, url string) int {
 // resultName finds the name of a scenario in that of its result.
 var resultName = regexp.MustCompile(`/server-([^/]+)-\d{4}-\d\d-\d\dT[^/]*/checks.json$`)
 
-// passed looks at the checks of a scenario.
-func passed(t testing.TB, checks []byte) {
+// checkPassed looks at the checks of a scenario.
+func checkPassed(t testing.TB, checks []byte) {
 	t.Helper()
 	text := string(checks)
 	if strings.Contains(text, `"FAILURE"`) || strings.Contains(text, `"WARNING"`) || !strings.Contains(text, `"SUCCESS"`) {

@@ -25,7 +25,7 @@ func NewColours(w io.Writer) *Colours {
 // Close writes what is not whole.
 func (c *Colours) Close() error {
 	c.out.Reset()
-	c.rest()
+	c.flush()
 	c.carriage()
 	if c.dirty {
 		c.out.WriteString("\x1b[0m")
@@ -56,7 +56,7 @@ func (c *Colours) show(r rune, raw []byte) {
 	case r == '\r':
 		c.carriage()
 		c.cr = true
-	case r == '\t', r >= ' ' && shows(r):
+	case r == '\t', r >= ' ' && isVisible(r):
 		c.carriage()
 		c.out.Write(raw)
 	default:
@@ -71,7 +71,7 @@ func (c *Colours) colour(seq []byte) {
 	}
 	c.carriage()
 	c.out.Write(seq)
-	c.dirty = !resets(seq)
+	c.dirty = !endsColours(seq)
 }
 
 func (c *Colours) string(kind byte, content []byte, _ bool) {
@@ -97,8 +97,8 @@ func isColour(seq []byte) bool {
 	return true
 }
 
-// resets reports whether a colour sequence ends all colours.
-func resets(seq []byte) bool {
+// endsColours reports whether a colour sequence ends all colours.
+func endsColours(seq []byte) bool {
 	params := string(seq[2 : len(seq)-1])
 	return strings.Trim(params, "0") == ""
 }

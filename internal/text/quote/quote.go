@@ -155,7 +155,7 @@ func visible(s string, tab bool) bool {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if (r == utf8.RuneError && n == 1) || !shows(r) || (i == 0 && unicode.Is(unicode.M, r)) {
+		if (r == utf8.RuneError && n == 1) || !isVisible(r) || (i == 0 && unicode.Is(unicode.M, r)) {
 			return false
 		}
 		i += n
@@ -163,10 +163,10 @@ func visible(s string, tab bool) bool {
 	return true
 }
 
-// shows reports whether r is visible. Format characters, which include the
+// isVisible reports whether r is visible. Format characters, which include the
 // bidirectional controls, are not printable in Unicode; the cases here are
 // letters, marks and symbols that are blank all the same.
-func shows(r rune) bool {
+func isVisible(r rune) bool {
 	switch {
 	case !strconv.IsPrint(r),
 		r == 0x034f,              // combining grapheme joiner
@@ -210,7 +210,7 @@ func escape(b *strings.Builder, s string, e escapes) {
 			b.WriteByte(e.quote)
 		case r < ' ' || r == 0x7f:
 			hex(b, `\x`, uint32(r), 2)
-		case shows(r) && (i != 0 || !unicode.Is(unicode.M, r)):
+		case isVisible(r) && (i != 0 || !unicode.Is(unicode.M, r)):
 			b.WriteString(s[i : i+n])
 		case r < 0x10000:
 			hex(b, `\u`, uint32(r), 4)

@@ -34,7 +34,7 @@ func NewScreen(w io.Writer, asks bool) *Screen {
 // send more than keys.
 func (s *Screen) Close() error {
 	s.out.Reset()
-	s.rest()
+	s.flush()
 	var modes []string
 	for mode := range s.modes {
 		modes = append(modes, mode)
@@ -95,7 +95,7 @@ func (s *Screen) pass(seq []byte) {
 	s.out.Write(seq)
 	switch params := string(seq[2 : len(seq)-1]); {
 	case last == 'm' && isColour(seq):
-		s.dirty = !resets(seq)
+		s.dirty = !endsColours(seq)
 	case (last == 'h' || last == 'l') && strings.HasPrefix(params, "?"):
 		for mode := range strings.SplitSeq(params[1:], ";") {
 			if slices.Contains(lasting, mode) && last == 'h' {

@@ -145,8 +145,8 @@ func (s *stream) endString(whole bool) {
 	s.held, s.state, s.kind = s.held[:0], s.ground, 0
 }
 
-// rest passes on what is held at the end of the stream.
-func (s *stream) rest() {
+// flush passes on what is held at the end of the stream.
+func (s *stream) flush() {
 	switch {
 	case s.kind != 0:
 		s.endString(false)

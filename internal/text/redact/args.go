@@ -154,16 +154,16 @@ func isName(s string) bool {
 func text(s string) string {
 	s = shape.replace(s, Mark)
 	s = inURL.replace(s, "${1}:"+Mark+"@")
-	s = named(assign, s, assigned)
-	s = named(field, s, fielded)
+	s = redactNamed(assign, s, assignedLength)
+	s = redactNamed(field, s, fieldLength)
 	return bearer.replace(s, "${1} "+Mark)
 }
 
-// named replaces the values that follow secret names. The expression ends where
+// redactNamed replaces the values that follow secret names. The expression ends where
 // the value starts; its first group is the name; length returns the length of the
 // value in the rest. The search continues right after a harmless name, because a
 // secret may be inside its value, and stays linear.
-func named(p pattern, s string, length func(name, rest string) int) string {
+func redactNamed(p pattern, s string, length func(name, rest string) int) string {
 	if !p.may(s) {
 		return s
 	}
@@ -178,28 +178,28 @@ func named(p pattern, s string, length func(name, rest string) int) string {
 		name, rest := s[loc[2]:loc[3]], s[loc[1]:]
 		if SecretName(name) {
 			n := length(name, rest)
-			b.WriteString(masked(rest[:n]))
+			b.WriteString(maskValue(rest[:n]))
 			rest = rest[n:]
 		}
 		s = rest
 	}
 }
 
-// assigned returns the length of the value in name=value: a quoted text, or
+// assignedLength returns the length of the value in name=value: a quoted text, or
 // everything up to where a shell or a query ends it.
-func assigned(_, rest string) int {
-	if n := quoted(rest); n > 0 {
+func assignedLength(_, rest string) int {
+	if n := quotedLength(rest); n > 0 {
 		return n
 	}
 	return until(rest, " \t\r\n;&|\"'`")
 }
 
-// fielded returns the length of the value in name: value, with the blanks before
+// fieldLength returns the length of the value in name: value, with the blanks before
 // it. Without a blank or a quote only well-known headers have one: the others are
 // addresses, such as auth:8080.
-func fielded(name, rest string) int {
+func fieldLength(name, rest string) int {
 	blanks := len(rest) - len(strings.TrimLeft(rest, " \t"))
-	if n := quoted(rest[blanks:]); n > 0 {
+	if n := quotedLength(rest[blanks:]); n > 0 {
 		return blanks + n
 	}
 	if blanks == 0 && !isHeader(name) {
@@ -208,9 +208,9 @@ func fielded(name, rest string) int {
 	return blanks + until(rest[blanks:], "\n\"'")
 }
 
-// quoted returns the length of the quoted text that s starts with, else 0. The
+// quotedLength returns the length of the quoted text that s starts with, else 0. The
 // closing quote may be missing.
-func quoted(s string) int {
+func quotedLength(s string) int {
 	if s == "" || (s[0] != '"' && s[0] != '\'') {
 		return 0
 	}
@@ -236,8 +236,8 @@ func isHeader(name string) bool {
 	return false
 }
 
-// masked replaces a value but keeps the blanks and quotes around it.
-func masked(v string) string {
+// maskValue replaces a value but keeps the blanks and quotes around it.
+func maskValue(v string) string {
 	blanks := v[:len(v)-len(strings.TrimLeft(v, " \t\r\n"))]
 	v = v[len(blanks):]
 	if v == "" {
@@ -269,8 +269,8 @@ func dashP(argv []string) {
 	}
 }
 
-// shaped returns the parts of a value that are secrets by their shape.
-func shaped(v string) []string {
+// shapedSecrets returns the parts of a value that are secrets by their shape.
+func shapedSecrets(v string) []string {
 	var found []string
 	if shape.may(v) {
 		found = shape.get().FindAllString(v, -1)

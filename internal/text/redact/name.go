@@ -43,7 +43,7 @@ var harmless = []string{
 // is that of an environment variable, an option without its dashes, a header or a
 // key of a document. When in doubt the answer is yes.
 func SecretName(name string) bool {
-	words := split(name)
+	words := splitWords(name)
 	if len(words) == 0 {
 		return false
 	}
@@ -72,9 +72,9 @@ func SecretName(name string) bool {
 	return false
 }
 
-// split cuts a name into its words, in capitals: at everything that is neither
+// splitWords cuts a name into its words, in capitals: at everything that is neither
 // letter nor digit, and between a small letter and a capital.
-func split(name string) []string {
+func splitWords(name string) []string {
 	var b strings.Builder
 	small := false
 	for _, r := range name {
@@ -110,7 +110,7 @@ func Env(kv []string) (names []string, secrets []Secret) {
 		case SecretName(name):
 			secrets = append(secrets, Secret{name, value})
 		default:
-			for _, v := range shaped(value) {
+			for _, v := range shapedSecrets(value) {
 				secrets = append(secrets, Secret{name, v})
 			}
 		}

@@ -48,7 +48,7 @@ func PeekHello(r io.Reader, max int) (hello Hello, replay []byte, err error) {
 	p := &peek{r: r, left: max}
 	var first [1]byte
 	if _, err := io.ReadFull(p, first[:]); err != nil {
-		return Hello{}, p.seen.Bytes(), p.why(err)
+		return Hello{}, p.seen.Bytes(), p.cause(err)
 	}
 	if first[0] != recordHandshake {
 		return Hello{}, p.seen.Bytes(), ErrNotTLS
@@ -69,7 +69,7 @@ func PeekHello(r io.Reader, max int) (hello Hello, replay []byte, err error) {
 	err = tls.Server(p, config).HandshakeContext(context.Background())
 	switch {
 	case !found:
-		return Hello{}, p.seen.Bytes(), p.why(err)
+		return Hello{}, p.seen.Bytes(), p.cause(err)
 	case hello.ServerName == "":
 		return hello, p.seen.Bytes(), nil
 	}
@@ -115,8 +115,8 @@ func (p *peek) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// why prefers the reader's error to what the parser made of it.
-func (p *peek) why(err error) error {
+// cause prefers the reader's error to what the parser made of it.
+func (p *peek) cause(err error) error {
 	switch {
 	case p.full:
 		return ErrHelloTooLong

@@ -55,7 +55,7 @@ func JavaStorePaths() []string {
 // password; every Java detects the format. The host's store must not be used
 // afterwards: the result may be in its memory.
 func (a *Authority) JavaStore(hostCacerts []byte, password string) ([]byte, error) {
-	if out, ok := appended(hostCacerts, password, javaAlias, a.certificate()); ok {
+	if out, ok := withEntry(hostCacerts, password, javaAlias, a.certificate()); ok {
 		return out, nil
 	}
 	store, err := readStore(hostCacerts, password)

@@ -16,13 +16,13 @@ const (
 	jksTag    = 2 // of an entry that is a trusted certificate
 )
 
-// appended returns a store with one more entry, for a store that holds only
+// withEntry returns a store with one more entry, for a store that holds only
 // certificates. Parsing and rebuilding a store with the library takes
 // milliseconds at the start of every run. The digest of the old store is not
 // verified, because that takes almost as long as computing the new one; Java
 // does not verify it either unless it has the password. The new store is in the
 // memory of the old one, if that has [Room] at its end.
-func appended(b []byte, password, alias string, cert *x509.Certificate) ([]byte, bool) {
+func withEntry(b []byte, password, alias string, cert *x509.Certificate) ([]byte, bool) {
 	if len(b) < jksHeader+sha1.Size || len(b) > maxStore || binary.BigEndian.Uint32(b) != jksMagic {
 		return nil, false
 	}

@@ -177,7 +177,7 @@ func (r *bodyReader) fill() {
 	data := append(r.held, r.buf[:n]...)
 	r.held = nil
 	if r.err == nil {
-		at := r.use.safe(data)
+		at := r.use.safeLength(data)
 		r.held = bytes.Clone(data[at:])
 		data = data[:at]
 	}

@@ -60,7 +60,7 @@ func TestEchoRenewedMeanwhile(t *testing.T) {
 	if _, err := before.Renew("a", value(t, "REAL-other-value"), ""); err != nil {
 		t.Fatal(err)
 	}
-	if given.Same("a", "REAL-other-value") {
+	if given.IsCurrent("a", "REAL-other-value") {
 		t.Error("a value that the operator gave was replaced")
 	}
 	if !given.Repeated([]byte("a REAL-other-value")) {
@@ -72,7 +72,7 @@ func TestEchoRenewedMeanwhile(t *testing.T) {
 	if _, err := after.Renew("a", value(t, "REAL-third-value"), "lead-"); err != nil {
 		t.Fatal(err)
 	}
-	if !before.Same("a", "REAL-third-value") || !before.Repeated([]byte("a REAL-third-value")) {
+	if !before.IsCurrent("a", "REAL-third-value") || !before.Repeated([]byte("a REAL-third-value")) {
 		t.Error("the renewed value is not the one of the new policy")
 	}
 }

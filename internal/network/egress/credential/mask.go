@@ -50,13 +50,13 @@ func (m *Mask) Body(from io.ReadCloser) io.ReadCloser { return &maskedBody{from:
 // Calls masks values in a body of gRPC while it is read. A message does not wait for
 // the next one, so a value in two messages is not found.
 func (m *Mask) Calls(from io.ReadCloser) io.ReadCloser {
-	return &maskedBody{from: from, mask: m, calls: &calls{}}
+	return &maskedBody{from: from, mask: m, calls: &messageFinder{}}
 }
 
 type maskedBody struct {
 	from  io.ReadCloser
 	mask  *Mask
-	calls *calls // nil if the body has no messages
+	calls *messageFinder // nil if the body has no messages
 	out   []byte
 	err   error
 }
@@ -93,16 +93,16 @@ func (m *maskedBody) Read(p []byte) (int, error) {
 
 func (m *maskedBody) Close() error { return m.from.Close() }
 
-// calls finds the messages of gRPC in a stream. Before each are five bytes, of which
+// messageFinder finds the messages of gRPC in a stream. Before each are five bytes, of which
 // the last four are its length.
-type calls struct {
+type messageFinder struct {
 	head []byte
 	left int64
 }
 
 // next returns how much of b belongs to the current message, and whether it ends
 // there.
-func (c *calls) next(b []byte) (n int, last bool) {
+func (c *messageFinder) next(b []byte) (n int, last bool) {
 	if c == nil {
 		return len(b), false
 	}

@@ -20,7 +20,7 @@ const (
 // text; nil if it is anything else.
 func (s *Set) exact(text string) *entry {
 	at := len(text) - length
-	if at < 0 || !shaped([]byte(text[at:])) {
+	if at < 0 || !looksLikePlaceholder([]byte(text[at:])) {
 		return nil
 	}
 	e := s.find([]byte(text[at:]))
@@ -146,7 +146,7 @@ func (s *Set) lookHeader(to Target, name, v string, signing bool) error {
 	var misplaced error
 	rest := s.fillHeader(name, v, func(e *entry) string {
 		if !e.covers(to) {
-			misplaced = s.elsewhere(to, "header", e)
+			misplaced = s.misuse(to, "header", e)
 		}
 		return ""
 	})
@@ -163,7 +163,7 @@ func (s *Set) lookQuery(to Target, raw string) error {
 	var misplaced error
 	rest := s.fillQuery(raw, func(e *entry) string {
 		if !e.covers(to) {
-			misplaced = s.elsewhere(to, "query", e)
+			misplaced = s.misuse(to, "query", e)
 		}
 		return ""
 	})

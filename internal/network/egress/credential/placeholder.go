@@ -24,8 +24,8 @@ func newPlaceholder() string {
 
 func isDigit(c byte) bool { return c >= 'a' && c <= 'z' || c >= '2' && c <= '7' }
 
-// shaped reports whether b starts with what looks like a placeholder.
-func shaped(b []byte) bool {
+// looksLikePlaceholder reports whether b starts with what looks like a placeholder.
+func looksLikePlaceholder(b []byte) bool {
 	if len(b) < length || string(b[:len(prefix)]) != prefix {
 		return false
 	}
@@ -45,7 +45,7 @@ func next(b []byte) int {
 			return -1
 		}
 		at += i
-		if shaped(b[at:]) {
+		if looksLikePlaceholder(b[at:]) {
 			return at
 		}
 	}
@@ -142,7 +142,7 @@ func eachBase64(b []byte, visit func([]byte) bool) bool {
 			if copy(group[lead:need], rest) == need-lead {
 				var out [33]byte
 				n, err := base64.RawStdEncoding.Decode(out[:], group[:need])
-				if err == nil && n == length+ahead && shaped(out[ahead:n]) && !visit(out[ahead:n]) {
+				if err == nil && n == length+ahead && looksLikePlaceholder(out[ahead:n]) && !visit(out[ahead:n]) {
 					return false
 				}
 			}

@@ -50,9 +50,9 @@ func (s *Set) Recall(known map[string]Known) {
 
 func newest(list []string) []string { return slices.Clone(list[max(0, len(list)-maxKnown):]) }
 
-// Remembered returns a Set that has what a cell knows and no value. It is only of use
+// FromKnown returns a Set that has what a cell knows and no value. It is only of use
 // to make branches of it.
-func Remembered(known map[string]Known) *Set {
+func FromKnown(known map[string]Known) *Set {
 	s := &Set{}
 	for name, k := range known {
 		last := len(k.Placeholders) - 1

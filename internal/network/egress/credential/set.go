@@ -159,7 +159,7 @@ func (s *Set) Branch(credentials []policy.Credential, values map[string]*Value) 
 		return nil, err
 	}
 	for _, e := range next.entries {
-		if before := s.named(e.Name); before != nil {
+		if before := s.entryNamed(e.Name); before != nil {
 			e.earlier, e.placeholder = append(slices.Clone(before.earlier), before.placeholder), newPlaceholder()
 		}
 	}
@@ -171,7 +171,7 @@ func newSet(credentials []policy.Credential, values map[string]*Value, old *Set)
 	var errs []error
 	for _, c := range credentials {
 		e := &entry{Credential: c, value: values[c.Name]}
-		before := old.named(c.Name)
+		before := old.entryNamed(c.Name)
 		switch {
 		case before != nil:
 			e.keep(before)
@@ -238,7 +238,7 @@ func (e *entry) keep(before *entry) {
 	}
 }
 
-func (s *Set) named(name string) *entry {
+func (s *Set) entryNamed(name string) *entry {
 	if s == nil {
 		return nil
 	}
@@ -329,12 +329,12 @@ func (s *Set) check(to Target, part string, placeholder []byte, ok func(*entry) 
 	case e.covers(to) && ok(e), (part == partBody || part == partMessage) && s.shows(e, to):
 		return nil
 	default:
-		return s.elsewhere(to, part, e)
+		return s.misuse(to, part, e)
 	}
 }
 
-// elsewhere returns the MisuseError for an entry's placeholder in a part of a request.
-func (s *Set) elsewhere(to Target, part string, e *entry) *MisuseError {
+// misuse returns the MisuseError for an entry's placeholder in a part of a request.
+func (s *Set) misuse(to Target, part string, e *entry) *MisuseError {
 	if !e.covers(to) {
 		return &MisuseError{Credential: e.Name, Part: part, Clear: !to.Secure}
 	}

@@ -44,12 +44,12 @@ func checkLead(lead string) error {
 // of the cell hold them already. It must be called before the Set is used.
 func (s *Set) Shape(placeholders map[string]string) error {
 	for name, text := range placeholders {
-		e := s.named(name)
+		e := s.entryNamed(name)
 		if e == nil {
 			return fmt.Errorf("%w: no credential has the name %s", ErrShape, name)
 		}
 		at := len(text) - length
-		if at < 0 || !shaped([]byte(text[at:])) {
+		if at < 0 || !looksLikePlaceholder([]byte(text[at:])) {
 			return fmt.Errorf("%w: that of %s", ErrShape, name)
 		}
 		if err := checkLead(text[:at]); err != nil {
@@ -63,11 +63,11 @@ func (s *Set) Shape(placeholders map[string]string) error {
 	return nil
 }
 
-// Together says that credentials are the tokens of one login. It must be called before the
+// GroupLogin says that credentials are the tokens of one login. It must be called before the
 // Set is used.
-func (s *Set) Together(login string, names []string) {
+func (s *Set) GroupLogin(login string, names []string) {
 	for _, name := range names {
-		if e := s.named(name); e != nil {
+		if e := s.entryNamed(name); e != nil {
 			e.login = login
 		}
 	}
@@ -98,9 +98,9 @@ func (s *Set) longestLead() int {
 	return n
 }
 
-// safe returns how much of b can be replaced and passed on while more may follow:
+// safeLength returns how much of b can be replaced and passed on while more may follow:
 // the rest could be the start of a lead and a placeholder.
-func (u *use) safe(b []byte) int {
+func (u *use) safeLength(b []byte) int {
 	lead := u.set.longestLead()
 	at := partial(b)
 	if lead == 0 {
@@ -136,7 +136,7 @@ func (s *Set) Renew(name string, value *Value, lead string) (string, error) {
 	// No answer is searched with the old values once the new one can be sent.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.named(name)
+	e := s.entryNamed(name)
 	if e == nil {
 		value.Drop()
 		return "", fmt.Errorf("no credential has the name %s", name)
@@ -158,7 +158,7 @@ func (s *Set) follow(name string, value *Value, lead string) {
 		return
 	}
 	s.mu.Lock()
-	e := s.named(name)
+	e := s.entryNamed(name)
 	if s.signer != nil && (e == nil || !e.kept) { // else it was dropped
 		s.past, s.echo = append(s.past, value.clone()), nil
 		s.next.follow(name, value, lead)
@@ -191,13 +191,13 @@ func (e *entry) renew(value *Value, lead string) {
 // Holds reports whether a text is the placeholder of a credential, with or without a
 // lead.
 func (s *Set) Holds(name, text string) bool {
-	e := s.named(name)
+	e := s.entryNamed(name)
 	return e != nil && len(text) >= length && s.find([]byte(text[len(text)-length:])) == e
 }
 
-// Same reports whether a text is the current value of a credential.
-func (s *Set) Same(name, text string) bool {
-	e := s.named(name)
+// IsCurrent reports whether a text is the current value of a credential.
+func (s *Set) IsCurrent(name, text string) bool {
+	e := s.entryNamed(name)
 	return e != nil && e.text() == text
 }
 

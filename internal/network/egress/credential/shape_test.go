@@ -201,7 +201,7 @@ func TestLoginIsShown(t *testing.T) {
 	if _, err := send(set, "b.example", a); err == nil {
 		t.Error("a placeholder went to the place of another credential")
 	}
-	set.Together("a login", []string{"a", "b", "unknown"})
+	set.GroupLogin("a login", []string{"a", "b", "unknown"})
 	next, err := set.Reload([]policy.Credential{
 		{Name: "a", Endpoints: at(t, "a.example", "/**"), ExposeAs: "A_TOKEN"},
 		{Name: "b", Endpoints: at(t, "b.example", "/v1/**"), ExposeAs: "B_TOKEN"},

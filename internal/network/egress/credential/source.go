@@ -121,7 +121,7 @@ type Reader struct {
 	// the operator; nil drops it. It never becomes part of an error.
 	Stderr io.Writer
 	// Closed are directories in which no command is looked for.
-	Closed hosttool.Closed
+	Closed hosttool.ExcludedDirs
 	// OnlyFiles refuses the other sources.
 	OnlyFiles bool
 	// Timeout bounds each source; zero is DefaultTimeout.

@@ -246,13 +246,13 @@ func TestClassifyModel(t *testing.T) {
 		a := addrs.Draw(t, "address")
 		class := Classify(a)
 		plain := a.Unmap()
-		public := !within(plain, specials)
-		never := within(plain, forbiddens)
+		public := !isAllowed(plain, specials)
+		never := isAllowed(plain, forbiddens)
 		switch {
 		case wellKnown.Contains(a):
 			b := a.As16()
 			inner := netip.AddrFrom4([4]byte(b[12:]))
-			public = !within(inner, specials)
+			public = !isAllowed(inner, specials)
 			never = !public
 		case netip.MustParsePrefix("64:ff9b::/32").Contains(a):
 			never = true

@@ -234,12 +234,12 @@ func (c *check) verdict(a netip.Addr) error {
 	switch {
 	case class.never():
 		return refuse("is %s, where no connection of a cell ever goes", class)
-	case len(c.allowed) > 0 && !within(a, c.allowed):
+	case len(c.allowed) > 0 && !isAllowed(a, c.allowed):
 		return refuse("is not in allowed_ips")
 	case len(c.allowed) == 0 && class != Public && !c.host.Addr.IsValid():
 		return refuse("is %s; it takes allowed_ips to go there", class)
 	}
-	route := elsewhere
+	route := isOtherHost
 	if c.d.route != nil {
 		route = c.d.route
 	}
@@ -252,7 +252,7 @@ func (c *check) verdict(a netip.Addr) error {
 	return nil
 }
 
-func within(a netip.Addr, allowed []netip.Prefix) bool {
+func isAllowed(a netip.Addr, allowed []netip.Prefix) bool {
 	for _, p := range allowed {
 		if p.Contains(a) {
 			return true

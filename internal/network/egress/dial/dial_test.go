@@ -224,7 +224,7 @@ func TestRoutes(t *testing.T) {
 		"8.8.8.8":         true,
 		"2606:4700::1":    true,
 	} {
-		got, err := elsewhere(netip.MustParseAddr(addr))
+		got, err := isOtherHost(netip.MustParseAddr(addr))
 		if err != nil || got != want {
 			t.Errorf("elsewhere(%s) = %v, %v; want %v", addr, got, err, want)
 		}
@@ -238,7 +238,7 @@ func TestRoutes(t *testing.T) {
 		if a = a.Unmap(); a.IsLinkLocalUnicast() {
 			continue // its route depends on the link
 		}
-		if got, err := elsewhere(a); err != nil || got {
+		if got, err := isOtherHost(a); err != nil || got {
 			t.Errorf("%s is this host's, elsewhere = %v, %v", a, got, err)
 		}
 	}

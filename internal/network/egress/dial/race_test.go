@@ -120,7 +120,7 @@ func isTimeout(err error) bool {
 func BenchmarkRoute(b *testing.B) {
 	a := netip.MustParseAddr("8.8.8.8")
 	for b.Loop() {
-		if _, err := elsewhere(a); err != nil {
+		if _, err := isOtherHost(a); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -147,7 +147,7 @@ func BenchmarkDial(b *testing.B) {
 	pinned := &Dialer{Pins: Pins{{"up.test", 0}: {at}}}
 	checked := loopbackDialer(zone{"up.test.": {"127.0.0.1"}})
 	checked.route = func(a netip.Addr) (bool, error) {
-		_, err := elsewhere(a)
+		_, err := isOtherHost(a)
 		return true, err
 	}
 	for name, dial := range map[string]func() (net.Conn, error){

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elsewhere reports whether the kernel would route a connection to an address
+// isOtherHost reports whether the kernel would route a connection to an address
 // to one other host. It is false for all addresses of this host's interfaces,
 // for ranges that are routed to it, and for the broadcast addresses of its
 // networks. An address without a route counts as elsewhere: connecting to it
 // fails with the reason.
-func elsewhere(a netip.Addr) (bool, error) {
+func isOtherHost(a netip.Addr) (bool, error) {
 	if a.Is6() && !haveIPv6() {
 		return true, nil
 	}

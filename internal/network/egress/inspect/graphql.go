@@ -97,7 +97,7 @@ type query struct {
 
 func fromJSON(v value) (query, error) {
 	var q query
-	if err := v.closed("the request", graphQLKeys()...); err != nil {
+	if err := v.checkKeys("the request", graphQLKeys()...); err != nil {
 		return q, err
 	}
 	for i, key := range v.keys {
@@ -164,14 +164,14 @@ func (q *query) extensions(v value) error {
 	if v.kind == null {
 		return nil
 	}
-	if err := v.open("extensions", "persistedQuery"); err != nil {
+	if err := v.checkSpellings("extensions", "persistedQuery"); err != nil {
 		return err
 	}
 	p, ok := v.get("persistedQuery")
 	if !ok {
 		return nil
 	}
-	if err := p.closed("persistedQuery", "version", "sha256Hash"); err != nil {
+	if err := p.checkKeys("persistedQuery", "version", "sha256Hash"); err != nil {
 		return err
 	}
 	hash, _ := p.get("sha256Hash")
@@ -191,9 +191,9 @@ func (q query) operations() ([]policy.GraphQLOperation, error) {
 	case n > 1, n == 1 && q.hash != "", n == 1 && q.given:
 		return nil, refuse("the request names its query in two ways")
 	case !q.given && q.hash != "":
-		return q.persisted(q.hash)
+		return q.persistedOperations(q.hash)
 	case n == 1:
-		return q.persisted(q.ids[0])
+		return q.persistedOperations(q.ids[0])
 	case !q.given:
 		return nil, refuse("the request has no query")
 	}
@@ -205,7 +205,7 @@ func (q query) operations() ([]policy.GraphQLOperation, error) {
 	return operations(q.document, q.name)
 }
 
-func (q query) persisted(id string) ([]policy.GraphQLOperation, error) {
+func (q query) persistedOperations(id string) ([]policy.GraphQLOperation, error) {
 	if !visible(id) || len(id) > 1024 {
 		return nil, refuse("the id of a query is not 1 to 1024 visible ASCII characters")
 	}
@@ -242,7 +242,7 @@ func GraphQLMessage(data []byte, maxBody int64) (policy.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := v.closed("the message", "type", "id", "payload"); err != nil {
+	if err := v.checkKeys("the message", "type", "id", "payload"); err != nil {
 		return f, err
 	}
 	switch t, _ := v.get("type"); t.text {

@@ -168,7 +168,7 @@ func (r *reader) string() (string, error) {
 	if !escapes {
 		return string(raw[1 : len(raw)-1]), nil
 	}
-	if halved(raw) {
+	if hasHalfSurrogate(raw) {
 		return "", refuse("the JSON has half of a surrogate pair")
 	}
 	var s string
@@ -178,9 +178,9 @@ func (r *reader) string() (string, error) {
 	return s, nil
 }
 
-// halved reports whether a string has an escape for half of a surrogate pair
+// hasHalfSurrogate reports whether a string has an escape for half of a surrogate pair
 // without the other half.
-func halved(raw []byte) bool {
+func hasHalfSurrogate(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
@@ -217,9 +217,9 @@ func (v value) get(key string) (value, bool) {
 	return value{}, false
 }
 
-// closed checks that an object has known keys only.
-func (v value) closed(what string, known ...string) error {
-	if err := v.open(what, known...); err != nil {
+// checkKeys checks that an object has known keys only.
+func (v value) checkKeys(what string, known ...string) error {
+	if err := v.checkSpellings(what, known...); err != nil {
 		return err
 	}
 	for _, key := range v.keys {
@@ -230,23 +230,23 @@ func (v value) closed(what string, known ...string) error {
 	return nil
 }
 
-// open checks that no key of an object is another spelling of a known one. Some
+// checkSpellings checks that no key of an object is another spelling of a known one. Some
 // servers read keys without regard to case, or end them at a NUL.
-func (v value) open(what string, known ...string) error {
+func (v value) checkSpellings(what string, known ...string) error {
 	if v.kind != object {
 		return refuse("%s is not an object", what)
 	}
 	for _, key := range v.keys {
-		if name := alike(key, known); name != "" && name != key {
+		if name := lookalike(key, known); name != "" && name != key {
 			return refuse("%s has the key %s, which some servers take for %s", what, show(key), show(name))
 		}
 	}
 	return nil
 }
 
-// alike returns the known name that a key could be taken for, "" if there is
+// lookalike returns the known name that a key could be taken for, "" if there is
 // none.
-func alike(key string, known []string) string {
+func lookalike(key string, known []string) string {
 	if slices.Contains(known, key) {
 		return key
 	}

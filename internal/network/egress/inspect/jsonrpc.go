@@ -63,7 +63,7 @@ func messages(v value) ([]message, error) {
 
 func readMessage(v value) (message, error) {
 	var m message
-	if err := v.closed("the message", "jsonrpc", "method", "params", "id", "result", "error"); err != nil {
+	if err := v.checkKeys("the message", "jsonrpc", "method", "params", "id", "result", "error"); err != nil {
 		return m, err
 	}
 	if version, _ := v.get("jsonrpc"); version.text != "2.0" {

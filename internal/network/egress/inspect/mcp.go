@@ -60,7 +60,7 @@ func modelContextPost(r Request) (Result, error) {
 			continue
 		}
 		call := policy.Call{Method: m.method}
-		if name := alike(m.method, []string{toolsCall}); name != "" {
+		if name := lookalike(m.method, []string{toolsCall}); name != "" {
 			if name != m.method {
 				return Result{}, refuse("the method %s is one that some servers take for %s", show(m.method), toolsCall)
 			}
@@ -70,14 +70,14 @@ func modelContextPost(r Request) (Result, error) {
 		}
 		f.Calls = append(f.Calls, call)
 	}
-	if err := mirrored(r.Header, f); err != nil {
+	if err := checkMirrored(r.Header, f); err != nil {
 		return Result{}, err
 	}
 	return Result{Facts: f, Body: body}, nil
 }
 
 func tool(params value) (string, error) {
-	if err := params.open("params", "name", "arguments"); err != nil {
+	if err := params.checkSpellings("params", "name", "arguments"); err != nil {
 		return "", err
 	}
 	name, _ := params.get("name")
@@ -88,9 +88,9 @@ func tool(params value) (string, error) {
 	return s, nil
 }
 
-// mirrored checks the headers that repeat parts of a message, because some
+// checkMirrored checks the headers that repeat parts of a message, because some
 // servers and gateways use them instead.
-func mirrored(h http.Header, f policy.Facts) error {
+func checkMirrored(h http.Header, f policy.Facts) error {
 	method, err := single(h, "Mcp-Method")
 	if err != nil {
 		return err

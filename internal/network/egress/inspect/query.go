@@ -25,7 +25,7 @@ func parameters(raw string, known []string) (map[string]string, error) {
 		}
 		// Some frameworks make lists and objects of "name[]" and "name[x]".
 		base, _, _ := strings.Cut(key, "[")
-		name := alike(base, known)
+		name := lookalike(base, known)
 		if name == "" {
 			continue
 		}

@@ -24,7 +24,7 @@ const maxExchange = time.Minute
 func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, passed map[string]string, send Send) (*Answer, error) {
 	if err := file.writable(); err != nil {
 		// Else the service would replace the tokens, and the new ones would be lost.
-		return nil, r.refused("", "the login of the host cannot be written back: %s", err)
+		return nil, r.refusal("", "the login of the host cannot be written back: %s", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxExchange)
 	defer cancel()
@@ -35,7 +35,7 @@ func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, pass
 		t, _ := r.token(place)
 		// The host may have renewed it. Answers are searched for what was sent.
 		if _, err := r.use(t, old[place].text); err != nil {
-			return nil, r.refused("log in on the host again", "the login of the host cannot be used: %s: %s", place, err)
+			return nil, r.refusal("log in on the host again", "the login of the host cannot be used: %s: %s", place, err)
 		}
 		used = append(used, t.Credential)
 		fields[key] = old[place].text
@@ -56,7 +56,7 @@ func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, pass
 	case !success(status):
 		out.Body = encode(failure(answer))
 	case answer == nil:
-		return nil, r.refused("", "the answer of %s is not a JSON object", r.endpoint.Host)
+		return nil, r.refusal("", "the answer of %s is not a JSON object", r.endpoint.Host)
 	default:
 		// The host's file comes first: whatever follows, the new tokens are not lost.
 		stored := r.store(file, old, answer)
@@ -76,7 +76,7 @@ func join(problems ...string) string {
 // checkEcho refuses an answer for the cell that holds a value.
 func (r *renewal) checkEcho(body []byte) error {
 	if r.set.Repeated(body) {
-		return r.refused("", "the answer of %s repeats a credential where none belongs", r.endpoint.Host)
+		return r.refusal("", "the answer of %s repeats a credential where none belongs", r.endpoint.Host)
 	}
 	return nil
 }
@@ -170,8 +170,8 @@ func texts(object map[string]any, keys ...string) map[string]any {
 // lastRefresh is where codex keeps the time of the last renewal.
 const lastRefresh = "last_refresh"
 
-// ended reports whether the tokens of a file have ended, or end within a minute.
-func (r *renewal) ended(found places) bool {
+// hasEnded reports whether the tokens of a file have ended, or end within a minute.
+func (r *renewal) hasEnded(found places) bool {
 	end, ok := r.end(found)
 	return ok && !end.After(r.now().Add(time.Minute))
 }

@@ -76,7 +76,7 @@ func TestCellDoesNotDecide(t *testing.T) {
 	// The service of the test accepts only the client's id beside the token.
 	text := strings.Replace(body(in.refresh), `"client_id"`, `"scope": "one", "expires_in": 5, "client_id"`, 1)
 	for range 3 {
-		if got, err := s.renew(in, text); err != nil || got.Status != 200 || !in.set.Same("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") {
+		if got, err := s.renew(in, text); err != nil || got.Status != 200 || !in.set.IsCurrent("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		s.at(now.Add(-30 * time.Second))
@@ -139,7 +139,7 @@ func TestHostWritesMeanwhile(t *testing.T) {
 				return answer(refresh)
 			}
 			got, err := s.renew(in, body(in.refresh))
-			if err != nil || !strings.Contains(got.Problem, c.problem) || (got.Problem == "") != (c.problem == "") || !in.set.Same("access", "sk-ant-REAL-access-2") {
+			if err != nil || !strings.Contains(got.Problem, c.problem) || (got.Problem == "") != (c.problem == "") || !in.set.IsCurrent("access", "sk-ant-REAL-access-2") {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if !strings.Contains(s.host(), c.to) || !strings.Contains(s.host(), c.has) {

@@ -97,7 +97,7 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 	}
 	file, err := lock(ctx, string(login.File))
 	if err != nil {
-		return nil, r.refused("log in on the host", "the login of the host cannot be used: %s", err)
+		return nil, r.refusal("log in on the host", "the login of the host cannot be used: %s", err)
 	}
 	defer file.close()
 	tokens, err := r.read(file)
@@ -105,11 +105,11 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 		return nil, err
 	}
 	// A program that asks again and again does not make the service replace tokens.
-	if !r.ended(tokens) && (!r.known(tokens) || r.recent(file)) {
+	if !r.hasEnded(tokens) && (!r.isKnown(tokens) || r.recent(file)) {
 		return r.adopt(file, tokens)
 	}
 	if !login.WriteBack {
-		return nil, r.refused("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
+		return nil, r.refusal("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
 			"the login %s can be renewed only on the host: writing it back is not acknowledged", login.Key)
 	}
 	return r.exchange(ctx, file, tokens, passed, send)
@@ -123,7 +123,7 @@ type renewal struct {
 	now      func() time.Time
 }
 
-func (r *renewal) refused(hint, format string, args ...any) error {
+func (r *renewal) refusal(hint, format string, args ...any) error {
 	return &RefusedError{Key: r.login.Key, Reason: fmt.Sprintf(format, args...), Hint: hint}
 }
 
@@ -145,7 +145,7 @@ const grantType = "refresh_token"
 func (r *renewal) checkRequest(body []byte) (passed map[string]string, err error) {
 	found, err := fieldsOf(body, r.endpoint.Form)
 	if err != nil {
-		return nil, r.refused("", "the request to renew the login %s %s", r.login.Key, err)
+		return nil, r.refusal("", "the request to renew the login %s %s", r.login.Key, err)
 	}
 	holds := found["grant_type"] == grantType
 	for key, place := range r.endpoint.Request {
@@ -153,7 +153,7 @@ func (r *renewal) checkRequest(body []byte) (passed map[string]string, err error
 		holds = holds && r.set.Holds(t.Credential, found[key])
 	}
 	if !holds {
-		return nil, r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
+		return nil, r.refusal("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
 	}
 	passed = map[string]string{}
 	for _, key := range append([]string{"client_id"}, r.endpoint.Passed...) {
@@ -168,20 +168,20 @@ func (r *renewal) checkRequest(body []byte) (passed map[string]string, err error
 func (r *renewal) read(file *hostFile) (places, error) {
 	found, err := locate(file.text)
 	if err != nil {
-		return nil, r.refused("log in on the host again", "the login of the host is not as it should be: %s", err)
+		return nil, r.refusal("log in on the host again", "the login of the host is not as it should be: %s", err)
 	}
 	for _, place := range r.endpoint.Request {
 		if found[place].text == "" {
-			return nil, r.refused("log in on the host again", "the login of the host has no %s", place)
+			return nil, r.refusal("log in on the host again", "the login of the host has no %s", place)
 		}
 	}
 	return found, nil
 }
 
-// known reports whether the cell's proxy already uses the tokens of the host's file.
-func (r *renewal) known(found places) bool {
+// isKnown reports whether the cell's proxy already uses the tokens of the host's file.
+func (r *renewal) isKnown(found places) bool {
 	for _, place := range r.endpoint.Request {
-		if t, ok := r.token(place); ok && !r.set.Same(t.Credential, found[place].text) {
+		if t, ok := r.token(place); ok && !r.set.IsCurrent(t.Credential, found[place].text) {
 			return false
 		}
 	}

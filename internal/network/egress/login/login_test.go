@@ -174,7 +174,7 @@ func TestRenewedOutside(t *testing.T) {
 	if strings.Contains(string(got.Body), "REAL") || got.Problem != "" || len(got.Used) != 1 || got.Used[0] != "refresh" {
 		t.Errorf("%+v", got)
 	}
-	if !in.set.Same("access", "sk-ant-REAL-access-2") || !in.set.Same("refresh", "sk-ant-REAL-refresh-2") {
+	if !in.set.IsCurrent("access", "sk-ant-REAL-access-2") || !in.set.IsCurrent("refresh", "sk-ant-REAL-refresh-2") {
 		t.Error("the proxy does not have the new tokens")
 	}
 	want := fmt.Sprintf(`{
@@ -200,7 +200,7 @@ func TestOneRenewsForAll(t *testing.T) {
 	for _, in := range sessions {
 		wg.Go(func() {
 			got, err := s.renew(in, body(in.refresh))
-			if err != nil || got.Status != 200 || !in.set.Same("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") {
+			if err != nil || got.Status != 200 || !in.set.IsCurrent("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
@@ -285,7 +285,7 @@ func TestHostRenewed(t *testing.T) {
 	s.write(strings.ReplaceAll(s.host(), "-1\"", "-7\""))
 	before := s.host()
 	got, err := s.renew(in, body(in.refresh))
-	if err != nil || !in.set.Same("access", "sk-ant-REAL-access-7") || s.asked.Load() != 0 || s.host() != before {
+	if err != nil || !in.set.IsCurrent("access", "sk-ant-REAL-access-7") || s.asked.Load() != 0 || s.host() != before {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	var answer struct {
@@ -325,7 +325,7 @@ func TestForm(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || got.Problem != "" || !in.set.Same("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") || !strings.Contains(s.host(), `"sk-ant-REAL-refresh-2"`) {
+			if err != nil || got.Problem != "" || !in.set.IsCurrent("access", "sk-ant-REAL-access-2") || strings.Contains(string(got.Body), "REAL") || !strings.Contains(s.host(), `"sk-ant-REAL-refresh-2"`) {
 				t.Errorf("%+v, %v; the host has %s", got, err, s.host())
 			}
 		})
@@ -345,7 +345,7 @@ func TestServiceRefuses(t *testing.T) {
 	s.answer = func(string) (int, string) { return 400, `{"error": "invalid_grant"}` }
 	before := s.host()
 	got, err := s.renew(in, body(in.refresh))
-	if err != nil || got.Status != 400 || string(got.Body) != `{"error":"invalid_grant"}` || s.host() != before || !in.set.Same("refresh", "sk-ant-REAL-refresh-1") {
+	if err != nil || got.Status != 400 || string(got.Body) != `{"error":"invalid_grant"}` || s.host() != before || !in.set.IsCurrent("refresh", "sk-ant-REAL-refresh-1") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -375,7 +375,7 @@ func TestClaimsStayReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims := strings.TrimSuffix(fresh, "REAL-signature-2")
-	if shown := answer["access_token"]; !strings.HasPrefix(shown, claims+"fcph_") || !in.set.Same("access", fresh) {
+	if shown := answer["access_token"]; !strings.HasPrefix(shown, claims+"fcph_") || !in.set.IsCurrent("access", fresh) {
 		t.Errorf("the cell sees %q", shown)
 	}
 	if !strings.Contains(s.host(), `"last_refresh": "2026-03-04T05:06:07Z"`) || !strings.Contains(s.host(), fresh) || !strings.Contains(s.host(), "REAL-refresh-1") {

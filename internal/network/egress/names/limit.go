@@ -37,9 +37,9 @@ const (
 	defaultConns      = 64
 	defaultIdle       = 10 * time.Second
 
-	// again is the interval after which a repeated question is reported once
+	// repeatInterval is the interval after which a repeated question is reported once
 	// more.
-	again = time.Minute
+	repeatInterval = time.Minute
 )
 
 func or[T int | time.Duration](v, otherwise T) T {
@@ -196,7 +196,7 @@ func (l *reportLimiter) record(key question, q Query) (due []Query) {
 	} else if t.more.Count > 0 {
 		due = append(due, t.more)
 	}
-	if !t.at.IsZero() && t.query.Reason == q.Reason && now.Sub(t.at) < again {
+	if !t.at.IsZero() && t.query.Reason == q.Reason && now.Sub(t.at) < repeatInterval {
 		t.more = q
 		return due
 	}
@@ -207,8 +207,8 @@ func (l *reportLimiter) record(key question, q Query) (due []Query) {
 	return due
 }
 
-// unreported returns what was not reported yet.
-func (l *reportLimiter) unreported() []Query {
+// takeUnreported returns what was not reported yet.
+func (l *reportLimiter) takeUnreported() []Query {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []Query

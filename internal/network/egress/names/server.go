@@ -301,7 +301,7 @@ func (s *Server) report(list []Query) {
 // when nothing is served any more.
 func (s *Server) Finish() {
 	s.start()
-	s.report(s.reports.unreported())
+	s.report(s.reports.takeUnreported())
 }
 
 // reverse answers with the name that an address is bound to.

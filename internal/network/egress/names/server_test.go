@@ -248,7 +248,7 @@ func TestEvents(t *testing.T) {
 	s.ask(t, "localhost.", dns.TypeA)
 	s.ask(t, "2.0.18.198.in-addr.arpa.", dns.TypePTR)
 	expect("no news")
-	s.clock = s.clock.Add(again)
+	s.clock = s.clock.Add(repeatInterval)
 	s.ask(t, "api.example.com.", dns.TypeA)
 	twice := answered
 	twice.Count = 2

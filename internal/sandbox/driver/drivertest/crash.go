@@ -28,8 +28,8 @@ func (f *Fixture) hold() string {
 	return "(setsid flock -x " + f.SharedInside + "/held sh -c 'trap \"\" TERM HUP; echo ready; exec sleep 1000' &); exec sleep 1000"
 }
 
-// held reports whether a process of the cell still keeps the lock, or still writes.
-func (f *Fixture) held() bool {
+// isHeld reports whether a process of the cell still keeps the lock, or still writes.
+func (f *Fixture) isHeld() bool {
 	f.t.Helper()
 	if !f.suite.claims(Locks) {
 		return f.grows()
@@ -116,7 +116,7 @@ func testKilled(t *testing.T, f *Fixture) {
 	if err := f.Driver.Reap("supervised", record, time.Millisecond); !errors.Is(err, driver.ErrStillRunning) {
 		t.Errorf("a cell that lives: %v", err)
 	}
-	if !f.held() {
+	if !f.isHeld() {
 		t.Error("the cell does not live")
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -126,7 +126,7 @@ func testKilled(t *testing.T, f *Fixture) {
 	if err := f.Driver.Reap("supervised", record, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if f.held() {
+	if f.isHeld() {
 		t.Error("a process of the cell outlived it")
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), f.Shared) {
@@ -137,7 +137,7 @@ func testKilled(t *testing.T, f *Fixture) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if n, err := f.Driver.Held(record, time.Time{}); n != 0 || err != nil {
+	if n, err := f.Driver.HeldSpace(record, time.Time{}); n != 0 || err != nil {
 		t.Errorf("a cell that is gone holds %d bytes, %v", n, err)
 	}
 }
@@ -156,7 +156,7 @@ func testHeld(t *testing.T, f *Fixture) {
 	defer feed.Close()
 	looked := make(chan int64, 1)
 	ready := &trigger{text: "ready", do: func() {
-		n, err := f.Driver.Held(record, since)
+		n, err := f.Driver.HeldSpace(record, since)
 		if err != nil {
 			t.Error(err)
 		}
@@ -170,7 +170,7 @@ func testHeld(t *testing.T, f *Fixture) {
 	if n := <-looked; n < 1_000_000 {
 		t.Errorf("%d bytes are held", n)
 	}
-	if n, err := f.Driver.Held(record, since); err != nil || n != 0 {
+	if n, err := f.Driver.HeldSpace(record, since); err != nil || n != 0 {
 		t.Errorf("%d bytes are held by nobody, %v", n, err)
 	}
 }

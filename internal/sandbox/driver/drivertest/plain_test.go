@@ -112,7 +112,7 @@ func stat(pid int) (state string, fields []string) {
 
 func (plain) User() int { return os.Geteuid() }
 
-func (plain) Held(driver.Record, time.Time) (int64, error) { return 0, nil }
+func (plain) HeldSpace(driver.Record, time.Time) (int64, error) { return 0, nil }
 
 func (plain) ProbeOverlay(context.Context, string) error { return errors.New("no overlays") }
 

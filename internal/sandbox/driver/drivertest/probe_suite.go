@@ -229,15 +229,15 @@ func (s Suite) probe(t *testing.T, stopped map[control.Name]bool) (shown int) {
 		})
 	}
 	for _, c := range s.Controls {
-		if !tried[c] && !untried(c) {
+		if !tried[c] && !isUntried(c) {
 			t.Errorf("no probe shows what the control %q stops", c)
 		}
 	}
 	return shown
 }
 
-// untried reports whether no probe of this caller's cells can show a control.
-func untried(c control.Name) bool {
+// isUntried reports whether no probe of this caller's cells can show a control.
+func isUntried(c control.Name) bool {
 	root := []control.Name{control.CgroupNS, control.IDs, control.NoNewPrivs, control.NoSUID, control.PublicView, control.UserNS}
 	return os.Geteuid() != 0 && slices.Contains(root, c)
 }

@@ -110,7 +110,7 @@ func testTimeoutKillsEverything(t *testing.T, f *Fixture) {
 		held := false
 		s := f.Spec
 		s.Args, s.Timeout = []string{"/bin/sh", "-c", f.hold()}, limit
-		out, err := f.Run(t.Context(), s, driver.Stdio{Out: &trigger{text: "ready", do: func() { held = f.held() }}})
+		out, err := f.Run(t.Context(), s, driver.Stdio{Out: &trigger{text: "ready", do: func() { held = f.isHeld() }}})
 		if err != nil || !out.TimedOut || out.Killed || out.Code != 124 {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -121,7 +121,7 @@ func testTimeoutKillsEverything(t *testing.T, f *Fixture) {
 			t.Fatalf("nothing ran after %v", limit)
 		}
 	}
-	if f.held() {
+	if f.isHeld() {
 		t.Error("a process of the cell is still there")
 	}
 }

@@ -40,7 +40,7 @@ type Cell struct {
 	commands  map[uint32]*execution
 	asked     map[uint32]chan []byte
 	pause     pause
-	drops     drops
+	drops     droppedOutput
 }
 
 var _ driver.Cell = (*Cell)(nil)
@@ -113,7 +113,7 @@ func (c *Cell) heard(f frames.Frame) error {
 		if err := protocol.Decode(f.Data, &r); err != nil {
 			return err
 		}
-		return c.reported(r)
+		return c.dispatchReport(r)
 	case f.Kind == frames.List || f.Kind == frames.Terminate || f.Kind == frames.Hold:
 		c.mu.Lock()
 		answer := c.asked[f.ID]
@@ -128,13 +128,13 @@ func (c *Cell) heard(f frames.Frame) error {
 	e := c.commands[f.ID]
 	c.mu.Unlock()
 	if e == nil {
-		return c.unattended(f)
+		return c.handleUnattended(f)
 	}
 	return e.stream(f)
 }
 
-// reported hands a report to whom it is about.
-func (c *Cell) reported(r protocol.Report) error {
+// dispatchReport hands a report to whom it is about.
+func (c *Cell) dispatchReport(r protocol.Report) error {
 	if r.Exec == 0 {
 		select {
 		case c.built <- r:
@@ -231,8 +231,8 @@ func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 // Usage implements driver.Cell: the runtime's own share is counted, too.
 func (c *Cell) Usage() driver.Usage { return c.outer.Usage() }
 
-// refused counts what the guest has sent to where nothing is.
-func (c *Cell) refused() int64 {
+// countRefused counts what the guest has sent to where nothing is.
+func (c *Cell) countRefused() int64 {
 	if outer, ok := c.outer.(interface{ Refused() int64 }); ok {
 		return outer.Refused()
 	}

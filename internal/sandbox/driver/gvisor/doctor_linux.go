@@ -12,12 +12,12 @@ import (
 // doctorLimit bounds the guest that Doctor tries.
 const doctorLimit = 30 * time.Second
 
-// lacks names what a guest has not, of what the native driver has.
-const lacks = "without Landlock, allow_syscalls, limits of processes, rules for the program that connects, paths that stay absent, sockets of the host, events of denied calls, and locks shared with the host"
+// missingFeatures names what a guest has not, of what the native driver has.
+const missingFeatures = "without Landlock, allow_syscalls, limits of processes, rules for the program that connects, paths that stay absent, sockets of the host, events of denied calls, and locks shared with the host"
 
 // Doctor implements driver.Driver: one line, by running a guest.
 func (d *Driver) Doctor(ctx context.Context) []driver.Check {
-	check := driver.Check{Name: "gvisor", Status: "works", Reason: lacks}
+	check := driver.Check{Name: "gvisor", Status: "works", Reason: missingFeatures}
 	if err := d.try(ctx); err != nil {
 		check.Status, check.Reason = "missing", err.Error()
 		if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {

@@ -118,7 +118,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 				return fault.At("send command", err)
 			}
 		case r, ok := <-e.reports:
-			return e.started(ctx, r, ok)
+			return e.handleStart(ctx, r, ok)
 		case <-ctx.Done():
 			go e.abandon()
 			return fault.At("start", ctx.Err())
@@ -133,8 +133,8 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	}
 }
 
-// started does what the first report about the command says.
-func (e *execution) started(ctx context.Context, r protocol.Report, ok bool) error {
+// handleStart does what the first report about the command says.
+func (e *execution) handleStart(ctx context.Context, r protocol.Report, ok bool) error {
 	switch {
 	case ctx.Err() != nil && e.last:
 		e.remove()
@@ -337,7 +337,7 @@ func (e *execution) rest(done <-chan struct{}) {
 			e.eachOutput(func(r *frames.Receiver) { r.GiveUp(answerTime) })
 		}
 		switch {
-		case e.behind():
+		case e.isBehind():
 			e.eachOutput(func(r *frames.Receiver) { r.Limit(restBytes) })
 		case ended:
 			return // only the guest is waited for: it does not read
@@ -358,9 +358,9 @@ func (e *execution) eachOutput(do func(*frames.Receiver)) {
 	}
 }
 
-// behind reports whether something has come that the caller has not taken.
-func (e *execution) behind() (behind bool) {
-	e.eachOutput(func(r *frames.Receiver) { behind = behind || r.Kept() > 0 })
+// isBehind reports whether something has come that the caller has not taken.
+func (e *execution) isBehind() (behind bool) {
+	e.eachOutput(func(r *frames.Receiver) { behind = behind || r.Buffered() > 0 })
 	return behind
 }
 

@@ -43,9 +43,9 @@ func New(opt Options) *Driver {
 // User implements driver.Driver.
 func (d *Driver) User() int { return d.native.User() }
 
-// Held implements driver.Driver: the guest's files are open in the runtime.
-func (d *Driver) Held(r driver.Record, since time.Time) (int64, error) {
-	return d.native.Held(r, since)
+// HeldSpace implements driver.Driver: the guest's files are open in the runtime.
+func (d *Driver) HeldSpace(r driver.Record, since time.Time) (int64, error) {
+	return d.native.HeldSpace(r, since)
 }
 
 // Reap implements driver.Driver. The record is that of the native cell around the
@@ -130,7 +130,7 @@ func (d *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	e.serve(ctx, &out)
 	// The host may have known of the start late, when the command had run for a while.
 	out.StartTook = min(out.StartTook, time.Since(begin)-out.CommandTook)
-	out.Usage, out.Refused = c.Usage(), c.refused()
+	out.Usage, out.Refused = c.Usage(), c.countRefused()
 	return out, nil
 }
 

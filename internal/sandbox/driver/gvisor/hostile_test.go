@@ -70,7 +70,7 @@ func TestSilentGuest(t *testing.T) {
 		for what, ask := range map[string]func(context.Context, *Cell) error{
 			"processes": func(_ context.Context, c *Cell) error { _, err := c.Processes(); return err },
 			"terminate": func(_ context.Context, c *Cell) error { _, err := c.Terminate(time.Second); return err },
-			"hold":      func(ctx context.Context, c *Cell) error { return c.quiet(ctx) },
+			"hold":      func(ctx context.Context, c *Cell) error { return c.quiesce(ctx) },
 			"exec": func(ctx context.Context, c *Cell) error {
 				_, err := c.Exec(ctx, driver.Command{Args: []string{"true"}, Workdir: "/"}, driver.Stdio{})
 				return err

@@ -149,7 +149,7 @@ func TestHastyHold(t *testing.T) {
 		_ = c.Write(frames.Frame{Kind: frames.Hold, ID: 1})
 	}
 	hostile(t, guest, func(t *testing.T, c *Cell) {
-		if err := c.quiet(t.Context()); !errors.Is(err, errSilent) {
+		if err := c.quiesce(t.Context()); !errors.Is(err, errSilent) {
 			t.Error(err)
 		}
 	})
@@ -163,7 +163,7 @@ func TestDeafAfterHold(t *testing.T) {
 		_ = c.Write(f)
 	}
 	hostile(t, guest, func(t *testing.T, c *Cell) {
-		if err := c.quiet(t.Context()); err != nil {
+		if err := c.quiesce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.speak(); !errors.Is(err, errSilent) {
@@ -198,7 +198,7 @@ func TestLongSave(t *testing.T) {
 		want error
 	}{{5*answerTime + time.Second, nil}, {2 * longestPause, errSilent}} {
 		hostile(t, guest, func(t *testing.T, c *Cell) {
-			if err := c.quiet(t.Context()); err != nil {
+			if err := c.quiesce(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			asked := make(chan error, 1)

@@ -96,7 +96,7 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 		p.outer.Mounts.Binds = append(p.outer.Mounts.Binds, mount.Bind{Target: scratchPath, Source: s.Scratch, Owned: true})
 	}
 	if s.Network != nil {
-		p.outer.Network = unattributed(s.Network)
+		p.outer.Network = unattributedNetwork(s.Network)
 	}
 	return p, p.command(&s)
 }
@@ -246,9 +246,9 @@ func (p *plan) controls(c driver.Controls) driver.Controls {
 	return c
 }
 
-// unattributed is a network whose connections have no known program: on the host all
+// unattributedNetwork is a network whose connections have no known program: on the host all
 // of them are the runtime's.
-func unattributed(n *driver.Network) *driver.Network {
+func unattributedNetwork(n *driver.Network) *driver.Network {
 	return &driver.Network{Files: n.Files, Serve: func(c driver.Captured) (func(), error) {
 		c.Origin = guestOrigin{c.Origin}
 		return n.Serve(c)

@@ -107,8 +107,8 @@ func (c *Cell) ask(ctx context.Context, kind frames.Kind, data []byte, limit tim
 	return c.await(ctx, id, answer, sent, limit)
 }
 
-// quiet makes both sides of the connection stop between two frames.
-func (c *Cell) quiet(ctx context.Context) error {
+// quiesce makes both sides of the connection stop between two frames.
+func (c *Cell) quiesce(ctx context.Context) error {
 	id, answer, err := c.question()
 	if err != nil {
 		return err

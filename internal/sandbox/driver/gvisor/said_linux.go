@@ -59,8 +59,8 @@ func (l *limitedText) keep(p []byte) {
 	l.text = append(l.text, p[:min(len(p), maxSaid-len(l.text))]...)
 }
 
-// kept returns the messages with the last line, which may not have ended; l.mu is held.
-func (l *limitedText) kept() []byte {
+// keptMessages returns the messages with the last line, which may not have ended; l.mu is held.
+func (l *limitedText) keptMessages() []byte {
 	return append(slices.Clone(l.text), l.line[:min(len(l.line), maxSaid-len(l.text))]...)
 }
 
@@ -86,7 +86,7 @@ func (l *limitedText) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = err
-	l.text, l.line = l.kept(), nil
+	l.text, l.line = l.keptMessages(), nil
 }
 
 // failure is why a command of the runtime failed: the first line of what it said, or
@@ -94,7 +94,7 @@ func (l *limitedText) end(err error) {
 func (l *limitedText) failure(code int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := l.kept()
+	text := l.keptMessages()
 	if bytes.Contains(text, []byte(unix.ENOSPC.Error())) {
 		return unix.ENOSPC
 	}
@@ -109,5 +109,5 @@ func (l *limitedText) failure(code int) error {
 func (l *limitedText) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("the runtime has ended: %w: %q", l.last, strings.TrimSpace(string(l.kept())))
+	return fmt.Errorf("the runtime has ended: %w: %q", l.last, strings.TrimSpace(string(l.keptMessages())))
 }

@@ -74,7 +74,7 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 		guest, err := c.plan.identify()
 		identified <- func() (savedGuest, error) { return guest, err }
 	}()
-	if err := c.quiet(ctx); err != nil {
+	if err := c.quiesce(ctx); err != nil {
 		return saved, fmt.Errorf("save: %w", err)
 	}
 	saved.Pause, err = c.stand(ctx, still)

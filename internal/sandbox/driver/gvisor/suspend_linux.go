@@ -17,7 +17,7 @@ func (c *Cell) Suspend(ctx context.Context, dir string, still, keep func() error
 	defer c.saving.Unlock()
 	guest, err := c.plan.identify()
 	if err == nil {
-		err = c.quiet(ctx)
+		err = c.quiesce(ctx)
 	}
 	if err != nil {
 		return saved, fmt.Errorf("suspend: %w", err)

@@ -6,9 +6,9 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver/gvisor/frames"
 )
 
-// drops is the output of commands that nobody attends, for which the guest gets room
+// droppedOutput is the output of commands that nobody attends, for which the guest gets room
 // again. A restored guest has such commands: those of the one that was saved.
-type drops struct {
+type droppedOutput struct {
 	lastID uint32 // of those commands
 	bytes  map[streamID]int
 	told   bool // a goroutine tells the guest
@@ -26,10 +26,10 @@ func (c *Cell) follow(lastID uint32) {
 	c.lastID, c.drops.lastID = lastID, lastID
 }
 
-// unattended is said about a stream of a command that nobody attends: its output is
+// handleUnattended is said about a stream of a command that nobody attends: its output is
 // dropped. What comes of a command of this cell that has ended gets no room: the guest
 // was told that no more is wanted.
-func (c *Cell) unattended(f frames.Frame) error {
+func (c *Cell) handleUnattended(f frames.Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.Kind != frames.Data || f.ID > c.drops.lastID {

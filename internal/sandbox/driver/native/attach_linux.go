@@ -20,8 +20,8 @@ import (
 // A root caller's cell has no rights over the host's files, so the parent
 // prepares every mount of the set and sends the descriptors.
 
-// attached are detached mounts, and how the plan refers to them.
-type attached struct {
+// attachedMounts are detached mounts, and how the plan refers to them.
+type attachedMounts struct {
 	fds      []int
 	numbers  protocol.ParentMounts
 	mountAPI string
@@ -31,10 +31,10 @@ type attached struct {
 	spent []int
 }
 
-func newAttached() *attached { return &attached{mountAPI: mountfd.MountByDescriptor} }
+func newAttached() *attachedMounts { return &attachedMounts{mountAPI: mountfd.MountByDescriptor} }
 
 // orError returns the mounts, or closes them if err is set.
-func (a *attached) orError(err error) (*attached, error) {
+func (a *attachedMounts) orError(err error) (*attachedMounts, error) {
 	if err != nil {
 		a.close()
 		return nil, err
@@ -42,13 +42,13 @@ func (a *attached) orError(err error) (*attached, error) {
 	return a, nil
 }
 
-func (a *attached) close() {
+func (a *attachedMounts) close() {
 	mountfd.CloseAll(a.fds)
 	mountfd.CloseAll(a.spent)
 }
 
 // add keeps a descriptor and returns its number in the plan.
-func (a *attached) add(fd int) int {
+func (a *attachedMounts) add(fd int) int {
 	a.fds = append(a.fds, fd)
 	return len(a.fds)
 }
@@ -59,7 +59,7 @@ func (a *attached) add(fd int) int {
 //
 // The work is done while the init starts, on a thread of its own, whose
 // credentials and mount namespace change and which ends with it.
-func (n *Driver) prepare(p *hostPlan) func() (*attached, error) {
+func (n *Driver) prepare(p *hostPlan) func() (*attachedMounts, error) {
 	whole := p.follow()
 	if whole == nil {
 		return nothingAttached
@@ -70,7 +70,7 @@ func (n *Driver) prepare(p *hostPlan) func() (*attached, error) {
 // prepareHere is like prepare for an init that waits for its plan. The returned function
 // makes the mounts on the thread of its caller, while the init builds what does not need
 // them: no other thread has to be woken for it.
-func (n *Driver) prepareHere(p *hostPlan) func() (*attached, error) {
+func (n *Driver) prepareHere(p *hostPlan) func() (*attachedMounts, error) {
 	whole := p.follow()
 	if whole == nil {
 		return nothingAttached
@@ -78,7 +78,7 @@ func (n *Driver) prepareHere(p *hostPlan) func() (*attached, error) {
 	if n.opt.ForceLegacyMounts || whole.hasHostLower() {
 		return n.attachAside(whole)
 	}
-	return func() (*attached, error) {
+	return func() (*attachedMounts, error) {
 		a, err := n.attachHere(whole)
 		if errors.Is(err, errSharedThread) {
 			return n.attachAside(whole)()
@@ -87,7 +87,7 @@ func (n *Driver) prepareHere(p *hostPlan) func() (*attached, error) {
 	}
 }
 
-func nothingAttached() (*attached, error) { return newAttached(), nil }
+func nothingAttached() (*attachedMounts, error) { return newAttached(), nil }
 
 // follow returns the plan as it is, and leaves one which says that the mounts follow. It
 // returns nil if the parent makes none.
@@ -105,13 +105,13 @@ func (p *hostPlan) follow() *hostPlan {
 
 // attachAside makes the mounts on a thread of its own, and returns the function that
 // waits for them.
-func (n *Driver) attachAside(p *hostPlan) func() (*attached, error) {
+func (n *Driver) attachAside(p *hostPlan) func() (*attachedMounts, error) {
 	a, done := newAttached(), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- n.attach(p, &maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a, empty: -1})
 	}()
-	return func() (*attached, error) { return a.orError(<-done) }
+	return func() (*attachedMounts, error) { return a.orError(<-done) }
 }
 
 // errSharedThread is the error of mounts that cannot be made on a thread which others
@@ -119,7 +119,7 @@ func (n *Driver) attachAside(p *hostPlan) func() (*attached, error) {
 var errSharedThread = errors.New("it needs a mount namespace")
 
 // attachHere makes the mounts on the calling thread and leaves it as it was.
-func (n *Driver) attachHere(p *hostPlan) (*attached, error) {
+func (n *Driver) attachHere(p *hostPlan) (*attachedMounts, error) {
 	a := newAttached()
 	runtime.LockOSThread()
 	before, err := capabilitySets()
@@ -159,7 +159,7 @@ type maker struct {
 	legacy  bool
 	private bool
 	without protocol.Without
-	out     *attached
+	out     *attachedMounts
 	// empty is an empty directory, once one was needed.
 	empty int
 }

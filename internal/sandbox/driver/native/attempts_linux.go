@@ -86,7 +86,7 @@ func (q *questions) close() {
 // hearConnect reports that a program of a cell without a network connects to an address
 // outside of it.
 func (c *Cell) hearConnect(call origin.Connect) {
-	to, udp, ok := call.Outside()
+	to, udp, ok := call.OutsideAddress()
 	if !ok {
 		return
 	}

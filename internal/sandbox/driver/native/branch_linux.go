@@ -57,7 +57,7 @@ type template struct {
 // warmProcess is the process that is copied.
 type warmProcess struct {
 	*line
-	*known
+	*knownProcess
 	filters int // of system calls
 }
 
@@ -79,7 +79,7 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 		return nil, err
 	}
 	t := &template{driver: n, life: life{ended: make(chan struct{})}}
-	t.ready.start, t.ready.changed = t.startReady, t.ready.mounts.changed
+	t.ready.start, t.ready.changed = t.startReady, t.ready.mounts.haveChanged
 	// They would count for the template's limits.
 	t.ready.closed = s.Limits.PIDs > 0 || s.Limits.Memory > 0
 	for _, o := range s.Mounts.Overlays {
@@ -137,8 +137,8 @@ func (t *template) becomeWarm(ctx context.Context, w *warmProcess) error {
 	return nil
 }
 
-// Uncopied implements driver.Template.
-func (t *template) Uncopied() ([]driver.Process, error) {
+// UncopiedProcesses implements driver.Template.
+func (t *template) UncopiedProcesses() ([]driver.Process, error) {
 	t.mu.RLock()
 	w := t.warm
 	t.mu.RUnlock()
@@ -172,8 +172,8 @@ func notWarm(why error) error {
 	return errors.Join(driver.ErrNotWarm, why)
 }
 
-// cool ends the connection to the warm process. The caller holds mu.
-func (t *template) cool(why error) {
+// endWarm ends the connection to the warm process. The caller holds mu.
+func (t *template) endWarm(why error) {
 	if t.warm != nil {
 		t.warm.close()
 	}
@@ -184,7 +184,7 @@ func (t *template) cool(why error) {
 // lose ends the commands of a template that cannot be copied any more, or may not
 // stand still: it owns the namespaces of its branches. The caller holds mu.
 func (t *template) lose(ctx context.Context, why error) error {
-	t.cool(why)
+	t.endWarm(why)
 	err := t.killCommands(context.WithoutCancel(ctx))
 	if err != nil && !errors.Is(err, errEnded) {
 		t.kill() // and with it the branches, which were open to what is left
@@ -219,7 +219,7 @@ func (t *template) findWarm(ctx context.Context) (*warmProcess, error) {
 	s, err := l.await(ctx, "warm")
 	if err == nil {
 		mountfd.CloseAll(s.fds)
-		w.known, err = openProcess(s.sender)
+		w.knownProcess, err = openProcess(s.sender)
 	}
 	if err == nil {
 		w.filters, err = filtersOf(w.pid)
@@ -235,7 +235,7 @@ var errEnded = errors.New("the template has ended")
 
 func (w *warmProcess) close() {
 	w.line.close()
-	w.known.close()
+	w.knownProcess.close()
 }
 
 // moveInterval is the time between moves that keep a lock of the kernel quick.
@@ -255,7 +255,7 @@ func (t *template) Expect() (made func()) {
 	go func() {
 		again := time.NewTicker(moveInterval)
 		defer again.Stop()
-		for t.lives() && group.Touch(t.pid) == nil {
+		for t.isAlive() && group.Touch(t.pid) == nil {
 			select {
 			case <-done:
 				return
@@ -297,13 +297,13 @@ func (t *template) newChild(ctx context.Context, b driver.Branch) (*child, *host
 	}
 	c := &child{template: t, ended: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if c.Cell, err = t.build(ctx, b.Spec, p); err != nil {
-		return nil, nil, errors.Join(err, t.left())
+		return nil, nil, errors.Join(err, t.branchEnded())
 	}
 	return c, p, nil
 }
 
-// left is called when a branch has ended.
-func (t *template) left() error {
+// branchEnded is called when a branch has ended.
+func (t *template) branchEnded() error {
 	if t.life.finish() {
 		return t.destroyAll()
 	}
@@ -331,15 +331,15 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 	return cell, nil
 }
 
-// copied is a copy of a template's process.
-type copied struct {
-	*known
+// processCopy is a copy of a template's process.
+type processCopy struct {
+	*knownProcess
 	ended func(status unix.WaitStatus, natural bool)
 }
 
 // register makes a copy one that does not stop with the template, and whose end the
 // template's first process reports. inside is its number in the template.
-func (c *Cell) register(inside int, k copied) error {
+func (c *Cell) register(inside int, k processCopy) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead {
@@ -351,14 +351,14 @@ func (c *Cell) register(inside int, k copied) error {
 		return fmt.Errorf("the copy has ended: %w", err)
 	}
 	if c.copies == nil {
-		c.copies = map[int]copied{}
+		c.copies = map[int]processCopy{}
 	}
 	c.copies[inside] = k
 	return nil
 }
 
-// reaped says that a process without a parent has ended.
-func (c *Cell) reaped(inside int, status unix.WaitStatus) {
+// reportReaped says that a process without a parent has ended.
+func (c *Cell) reportReaped(inside int, status unix.WaitStatus) {
 	c.mu.Lock()
 	k, ok := c.copies[inside]
 	delete(c.copies, inside)

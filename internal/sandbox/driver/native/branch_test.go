@@ -520,12 +520,12 @@ func TestExpect(t *testing.T) {
 	if after := groups(); after != before {
 		t.Errorf("the first process was in %s and is in %s", before, after)
 	}
-	if !w.lives() {
+	if !w.isAlive() {
 		t.Error("the first process does not count as one that lives")
 	}
 	tmpl.Cell.kill()
 	<-tmpl.Cell.gone
-	if w.lives() {
+	if w.isAlive() {
 		t.Error("the first process has ended, and counts as one that lives")
 	}
 	defer w.Expect()()

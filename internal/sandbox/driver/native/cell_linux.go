@@ -24,7 +24,7 @@ type Cell struct {
 	mountAPI  string
 	degraded  []string // by the mounts that the parent made
 	controls  driver.Controls
-	limits    *limited
+	limits    *limitedGroup
 	examined  []driver.Check
 	denied    func(driver.Denial)
 	telling   sync.Mutex      // is held while denied is called
@@ -38,12 +38,12 @@ type Cell struct {
 	// cell.
 	namespaces, rules []int
 	// copied is the copy of a template's process in the cell, while it has not ended.
-	copied atomic.Pointer[known]
+	copied atomic.Pointer[knownProcess]
 	// helper is a template's spawner, or nil.
-	helper *known
+	helper *knownProcess
 	// copies are those of a template's process that have not ended, by their number
 	// in the template.
-	copies map[int]copied
+	copies map[int]processCopy
 	// warmSocket gets the connection to a command with Command.Warm.
 	warmSocket chan int
 	// signals, if it is set, sends the signals of commands.
@@ -87,7 +87,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 
 // beginWith sends the plan to the first process that starting waits for, and the mounts
 // that prepare makes.
-func (n *Driver) beginWith(ctx context.Context, s driver.Spec, p *hostPlan, starting func() (*process, error), prepare func(*hostPlan) func() (*attached, error)) (_ *Cell, err error) {
+func (n *Driver) beginWith(ctx context.Context, s driver.Spec, p *hostPlan, starting func() (*process, error), prepare func(*hostPlan) func() (*attachedMounts, error)) (_ *Cell, err error) {
 	p.Legacy, p.Without, p.StepTimes = n.opt.ForceLegacyMounts, n.opt.without, n.opt.stepTimes != nil
 	limits, err := n.limit(&s)
 	if err != nil {
@@ -168,7 +168,7 @@ func startAhead(first func() (*process, error)) func() (*process, error) {
 }
 
 // sendPlan puts the process under its limits and sends it the plan.
-func (p *process) sendPlan(ctx context.Context, plan *hostPlan, limits *limited) error {
+func (p *process) sendPlan(ctx context.Context, plan *hostPlan, limits *limitedGroup) error {
 	if err := ctx.Err(); err != nil {
 		return fault.At("start", err)
 	}
@@ -224,7 +224,7 @@ func (c *Cell) listen() {
 func (c *Cell) passedOn(r *protocol.Report, fds []int) bool {
 	switch r.Kind {
 	case protocol.Reaped:
-		c.reaped(r.PID, unix.WaitStatus(r.Status))
+		c.reportReaped(r.PID, unix.WaitStatus(r.Status))
 	case protocol.Asked, protocol.Ended:
 		mountfd.CloseAll(fds)
 		c.hearAsked(r)
@@ -264,7 +264,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		mountfd.CloseAll(r.fds)
 		return fault.At("start", ctx.Err())
 	case !ok:
-		return c.died()
+		return c.diedError()
 	case r.Kind != protocol.Built:
 		mountfd.CloseAll(r.fds)
 		return r.Err()
@@ -272,12 +272,12 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	if c.stepTimes != nil {
 		c.stepTimes(r.StepTimes)
 	}
-	heard, sockets := split(r.fds, r.Captured)
+	heard, sockets := splitLast(r.fds, r.Captured)
 	if r.Rules {
-		heard, c.rules = split(heard, 1)
+		heard, c.rules = splitLast(heard, 1)
 	}
 	if r.Join {
-		heard, c.namespaces = split(heard, len(protocol.JoinOrder()))
+		heard, c.namespaces = splitLast(heard, len(protocol.JoinOrder()))
 	}
 	if err := c.serveNetwork(sockets, len(heard) > 0); err != nil {
 		mountfd.CloseAll(heard)
@@ -298,7 +298,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		c.controls.Capabilities += packageCapabilities
 	}
 	if c.serve != nil {
-		c.controls.Network = captured
+		c.controls.Network = describeNetwork
 		if c.serve.Socket != "" {
 			c.controls.Network += "; the host answers at the socket " + c.serve.Socket
 		}
@@ -306,9 +306,9 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	return nil
 }
 
-// died is the error of a cell whose first process is gone. It needs threads, which
+// diedError is the error of a cell whose first process is gone. It needs threads, which
 // a limit of processes may refuse to it.
-func (c *Cell) died() error {
+func (c *Cell) diedError() error {
 	cause := fault.CauseCell
 	if c.limits.processes > 0 || c.limits.usage().PIDsHits > 0 {
 		cause = fault.CauseProcesses
@@ -409,7 +409,7 @@ func (c *Cell) Open(path string) (*os.File, error) {
 	a, ok := <-e.reports
 	switch {
 	case !ok:
-		return nil, c.died()
+		return nil, c.diedError()
 	case a.Kind != protocol.Opened || len(a.fds) != 1:
 		mountfd.CloseAll(a.fds)
 		return nil, a.Err()
@@ -417,8 +417,8 @@ func (c *Cell) Open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(a.fds[0]), path), nil
 }
 
-// split takes the last n of the descriptors apart.
-func split(fds []int, n int) (rest, last []int) {
+// splitLast takes the last n of the descriptors apart.
+func splitLast(fds []int, n int) (rest, last []int) {
 	n = min(max(n, 0), len(fds))
 	return fds[:len(fds)-n], fds[len(fds)-n:]
 }

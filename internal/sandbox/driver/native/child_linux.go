@@ -63,7 +63,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	if err != nil {
 		return err
 	}
-	h, err := c.hand(b.Stdio)
+	h, err := c.makeStreams(b.Stdio)
 	defer h.close()
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
-	if err := c.line.say(ctx, said{Type: "go"}); err != nil {
+	if err := c.line.say(ctx, warmMessage{Type: "go"}); err != nil {
 		return err
 	}
 	_, err = c.line.await(ctx, "ready")
@@ -94,25 +94,25 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	return err
 }
 
-// handed are the descriptors that a copy gets.
-type handed struct {
+// handedDescriptors are the descriptors that a copy gets.
+type handedDescriptors struct {
 	names []string
 	fds   []int
 	made  []int // those of them that were made for it
 }
 
 // close closes what was made for the copy: it is the copy's only.
-func (h *handed) close() {
+func (h *handedDescriptors) close() {
 	mountfd.CloseAll(h.made)
 	h.made = nil
 }
 
-func (h *handed) add(name string, fd int) {
+func (h *handedDescriptors) add(name string, fd int) {
 	h.names, h.fds = append(h.names, name), append(h.fds, fd)
 }
 
 // files returns those that the copy keeps descriptors of.
-func (h *handed) files() (list []fileID) {
+func (h *handedDescriptors) files() (list []fileID) {
 	for _, fd := range h.made {
 		var st unix.Stat_t
 		if unix.Fstat(fd, &st) == nil { // else the copy is refused
@@ -122,9 +122,9 @@ func (h *handed) files() (list []fileID) {
 	return list
 }
 
-// hand makes the streams and the line of the copy.
-func (c *child) hand(stdio driver.Stdio) (h *handed, err error) {
-	h = &handed{}
+// makeStreams makes the streams and the line of the copy.
+func (c *child) makeStreams(stdio driver.Stdio) (h *handedDescriptors, err error) {
+	h = &handedDescriptors{}
 	for i, name := range protocol.JoinOrder() {
 		h.add(name, c.namespaces[i])
 	}
@@ -172,7 +172,7 @@ func variables(env []string) map[string]string {
 // admit looks at a copy before it may go on, and puts it under the limits of its
 // cell. The template stands still from the look until the copy goes on: it could let
 // the copy run, and give it something, after that was looked for.
-func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error {
+func (c *child) admit(j *joinedCopy, allowed []fileID, limits protocol.Guard) error {
 	c.template.mu.RLock()
 	defer c.template.mu.RUnlock()
 	k, err := openProcess(j.pid)
@@ -191,7 +191,7 @@ func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error 
 }
 
 // examine checks a copy and limits it.
-func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.Guard) (err error) {
+func (c *child) examine(k *knownProcess, j *joinedCopy, allowed []fileID, limits protocol.Guard) (err error) {
 	check := copyCheck{child: c, pid: k.pid, filters: j.filters, allowed: allowed}
 	if j.inside, err = check.run(); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrNotConfined, err)
@@ -205,7 +205,7 @@ func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.G
 		return fmt.Errorf("resource limits of the copy: %w", err)
 	}
 	// All this was done to the number of a process that has not ended.
-	if !k.lives() {
+	if !k.isAlive() {
 		return fmt.Errorf("the copy has ended: %w", unix.ESRCH)
 	}
 	return nil
@@ -215,12 +215,12 @@ func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.G
 // end is reported by the template's first process, and the template must not be
 // stopped between the two steps: the copy would be stopped with it. The caller holds
 // the template's mu.
-func (c *child) release(k *known, j *joined) error {
+func (c *child) release(k *knownProcess, j *joinedCopy) error {
 	t := c.template
 	begin := time.Now()
 	c.controls.Degraded = append(c.controls.Degraded, copyControls)
 	c.controls.Sockets = j.closed.String()
-	err := t.register(j.inside, copied{k, func(status unix.WaitStatus, natural bool) {
+	err := t.register(j.inside, processCopy{k, func(status unix.WaitStatus, natural bool) {
 		c.copied.Store(nil)
 		k.close()
 		c.streams.finish(driver.Lingering)
@@ -335,5 +335,5 @@ func (c *child) close() error {
 	case c.streams != nil:
 		c.streams.finish(driver.Lingering)
 	}
-	return errors.Join(err, c.template.left())
+	return errors.Join(err, c.template.branchEnded())
 }

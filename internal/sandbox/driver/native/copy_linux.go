@@ -16,12 +16,12 @@ import (
 type copyOrder struct {
 	line  *line // on which the copy says what it has done
 	order *forkOrder
-	hand  *handed
+	hand  *handedDescriptors
 	// cancelled returns why the caller does not want it any more.
 	cancelled func() error
 	// The result. done means that it is set.
 	done   bool
-	joined *joined
+	joined *joinedCopy
 	err    error
 }
 
@@ -49,7 +49,7 @@ func (q *orderQueue) take() (list []*copyOrder) {
 
 // copy lets the template run while it makes a copy of its warm process. The first of
 // the callers that wait does it for all of them.
-func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *handed) (*joined, error) {
+func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *handedDescriptors) (*joinedCopy, error) {
 	o := &copyOrder{line: copied, order: order, hand: h, cancelled: ctx.Err}
 	t.orders.add(o)
 	t.mu.Lock()
@@ -133,7 +133,7 @@ func (w *warmProcess) wake() error {
 }
 
 // fork has the warm process make a copy, and returns when it says that it has forked.
-func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handed) error {
+func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handedDescriptors) error {
 	err := w.say(ctx, order, h.fds...)
 	h.close()
 	if err != nil {
@@ -146,8 +146,8 @@ func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handed) err
 	return err
 }
 
-// joined is a copy that has joined its cell and waits.
-type joined struct {
+// joinedCopy is a copy that has joined its cell and waits.
+type joinedCopy struct {
 	pid      int
 	inside   int   // its number in the template
 	filters  int   // of system calls, that it must have
@@ -156,8 +156,8 @@ type joined struct {
 }
 
 // awaitJoined waits until a copy has joined its cell.
-func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joined, error) {
-	j := &joined{filters: filters}
+func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joinedCopy, error) {
+	j := &joinedCopy{filters: filters}
 	if listens {
 		s, err := l.await(ctx, "listener")
 		if err != nil {

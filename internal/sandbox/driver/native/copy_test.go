@@ -144,7 +144,7 @@ serve()`))
 			t.Errorf("the template saw %s processes instead of %s when it ran: %s", got, want, w.ask(c, "seen[-2]"))
 		}
 		for _, p := range ready {
-			if p.pid != c.(*child).pid && p.lives() {
+			if p.pid != c.(*child).pid && p.isAlive() {
 				t.Error("a process that waits lives on while the template runs")
 			}
 		}
@@ -154,7 +154,7 @@ serve()`))
 		t.Error(err)
 	}
 	for _, p := range ready {
-		if p.lives() {
+		if p.isAlive() {
 			t.Error("a process waits for a branch of a template that has ended")
 		}
 	}
@@ -198,7 +198,7 @@ func TestReadyProcessesOfChangedHost(t *testing.T) {
 	w.ready.mu.Unlock()
 	c := w.branch(0)
 	for _, p := range ready {
-		if p.pid == c.(*child).pid || p.lives() {
+		if p.pid == c.(*child).pid || p.isAlive() {
 			t.Error("a process with the mounts of before is used")
 		}
 	}

@@ -26,7 +26,7 @@ type copyCheck struct {
 // run returns the first thing that is not as it must be, or else the number that the
 // copy has in the template.
 func (k *copyCheck) run() (inside int, err error) {
-	for _, check := range []func() error{k.status, k.family, k.namespaces, k.directories, k.mappings, k.descriptors, k.alone} {
+	for _, check := range []func() error{k.status, k.family, k.namespaces, k.directories, k.mappings, k.descriptors, k.checkAlone} {
 		if err := check(); err != nil {
 			return 0, err
 		}

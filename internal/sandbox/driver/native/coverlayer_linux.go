@@ -201,7 +201,7 @@ func secretFiles() []cellinit.EtcFile {
 
 // cover looks at a directory of the host and hides what others may not read.
 func (v *coverLayer) cover(dir string) error {
-	hidden, err := unreadable(v.host)
+	hidden, err := listUnreadable(v.host)
 	if err != nil {
 		return err
 	}

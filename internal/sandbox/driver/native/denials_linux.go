@@ -37,15 +37,15 @@ func (c *Cell) serveCalls(fds []int) error {
 		}
 		c.spent.Go(func() {
 			// If it fails, the calls give ENOSYS: they stay denied.
-			_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
+			_ = l.Serve(func(n seccomp.Notice) { c.reportCall(n, l.Waiting) })
 			_ = l.Close()
 		})
 	}
 	return nil
 }
 
-// heard reports one call.
-func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
+// reportCall reports one call.
+func (c *Cell) reportCall(n seccomp.Notice, waiting func() bool) {
 	switch {
 	case n.Denied != 0 && c.denied != nil:
 		pid, binary := whoCalled(n.PID)

@@ -197,7 +197,7 @@ func (n *Driver) probeHeld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.Held(record, time.Now())
+	_, err = n.HeldSpace(record, time.Now())
 	return errors.Join(err, cell.Close())
 }
 

@@ -251,7 +251,7 @@ func TestResolve(t *testing.T) {
 		t.Errorf("without a network: %q", c.Network)
 	}
 	c, err = New(Options{}).Resolve(driver.Spec{Command: driver.Command{Args: []string{"true"}, Workdir: "/"}, Network: &driver.Network{}})
-	if err != nil || c.Network != captured {
+	if err != nil || c.Network != describeNetwork {
 		t.Errorf("with a network: %q, %v", c.Network, err)
 	}
 }

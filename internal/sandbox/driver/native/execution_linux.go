@@ -42,7 +42,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 		mountfd.CloseAll(a.fds)
 		return fault.At("start", ctx.Err())
 	case !ok && errors.Is(e.lost, io.EOF):
-		return e.cell.died()
+		return e.cell.diedError()
 	case !ok:
 		return fault.At("answer of the init", fmt.Errorf("malformed answer: %w", e.lost))
 	case a.Kind != protocol.Started:
@@ -52,7 +52,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	e.streams = a.fds
 	if e.command.Warm {
 		var socket []int
-		e.streams, socket = split(a.fds, 1)
+		e.streams, socket = splitLast(a.fds, 1)
 		if len(socket) == 1 {
 			select {
 			case e.cell.warmSocket <- socket[0]:

@@ -15,7 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
 
-// Held returns the disk space of files without a name that processes of a cell
+// HeldSpace returns the disk space of files without a name that processes of a cell
 // hold by descriptors and mappings: removed ones, and those that never had one.
 // Only files that were changed since the given time count: what else was removed
 // is in a layer below, which takes no more space. Files in memory do not count.
@@ -23,7 +23,7 @@ import (
 // It is a look at processes that come and go. A file that is held by nothing but
 // a message between sockets is not seen. Without the right to follow mappings,
 // which only root has, what is mapped counts and not what the file takes.
-func (n *Driver) Held(r driver.Record, since time.Time) (int64, error) {
+func (n *Driver) HeldSpace(r driver.Record, since time.Time) (int64, error) {
 	rec, ok := parseRecord(r)
 	if !ok {
 		return 0, errors.New("the record of the cell cannot be read")
@@ -40,7 +40,7 @@ func held(initPID int, start uint64, since time.Time) (int64, error) {
 		return 0, err
 	}
 	defer unix.Close(proc)
-	h := holding{since: since, files: map[fileID]int64{}, mapped: map[uint64]int64{}}
+	h := sumSizes{since: since, files: map[fileID]int64{}, mapped: map[uint64]int64{}}
 	if err := h.skipMemory(initPID); err != nil {
 		return 0, err
 	}
@@ -90,8 +90,8 @@ func stillRuns(pid int, start uint64) error {
 // fileID names a file of the host.
 type fileID struct{ dev, ino uint64 }
 
-// holding sums up the sizes of files, each counted once.
-type holding struct {
+// sumSizes sums up the sizes of files, each counted once.
+type sumSizes struct {
 	since  time.Time
 	memory []uint64 // devices of files in memory
 	files  map[fileID]int64
@@ -100,7 +100,7 @@ type holding struct {
 
 // skipMemory finds the devices of files that no disk holds: those of memfd_create
 // and of shared memory.
-func (h *holding) skipMemory(initPID int) error {
+func (h *sumSizes) skipMemory(initPID int) error {
 	fd, err := unix.MemfdCreate("forkcell", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("memory file: %w", err)
@@ -119,7 +119,7 @@ func (h *holding) skipMemory(initPID int) error {
 
 // descriptor examines the file behind a link of /proc, and reports whether it
 // could.
-func (h *holding) descriptor(proc int, name string) bool {
+func (h *sumSizes) descriptor(proc int, name string) bool {
 	var st unix.Stat_t
 	if err := unix.Fstatat(proc, name, &st, 0); err != nil {
 		return false
@@ -134,7 +134,7 @@ func (h *holding) descriptor(proc int, name string) bool {
 }
 
 // mappings examines the removed files that a process has mapped.
-func (h *holding) mappings(proc int, pid string) {
+func (h *sumSizes) mappings(proc int, pid string) {
 	fd, err := unix.Openat(proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -185,7 +185,7 @@ func parseMapping(line []byte) (m mapping, ok bool) {
 	return m, m.inode != 0 && m.to > m.from
 }
 
-func (h *holding) total() (sum int64) {
+func (h *sumSizes) total() (sum int64) {
 	for id, n := range h.files {
 		sum += n
 		delete(h.mapped, id.ino)

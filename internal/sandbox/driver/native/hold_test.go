@@ -306,12 +306,12 @@ func TestNumberOfAnother(t *testing.T) {
 		t.Errorf("the process itself: %v", err)
 	}
 	c := w.branch(1).(*child)
-	c.copied.Store(&known{os.Getpid(), gone.file})
+	c.copied.Store(&knownProcess{os.Getpid(), gone.file})
 	if list, err := c.Processes(); err != nil || len(list) != 1 {
 		t.Errorf("the branch has %+v, %v", list, err)
 	}
 	// The spawner has ended, and the warm process has its number.
-	w.helper = &known{w.warm.pid, gone.file}
+	w.helper = &knownProcess{w.warm.pid, gone.file}
 	list, err := w.Processes()
 	if err != nil || !slices.ContainsFunc(list, func(p driver.Process) bool { return p.HostPID == w.warm.pid }) || w.exempt(w.warm.pid) {
 		t.Errorf("the template has %+v, %v", list, err)

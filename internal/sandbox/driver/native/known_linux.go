@@ -7,25 +7,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// known is a process that is held by a descriptor: a number alone may be another
+// knownProcess is a process that is held by a descriptor: a number alone may be another
 // process's by the time that it is used. It is safe for concurrent use.
-type known struct {
+type knownProcess struct {
 	pid  int // on the host; no other process's while this one lives
 	file *os.File
 }
 
 // openProcess returns the process that has this number now.
-func openProcess(pid int) (*known, error) {
+func openProcess(pid int) (*knownProcess, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return &known{pid, os.NewFile(uintptr(fd), "process")}, nil
+	return &knownProcess{pid, os.NewFile(uintptr(fd), "process")}, nil
 }
 
 // openStarted returns the process that has this number and start time: see
 // startTime. ESRCH means that it has ended.
-func openStarted(pid int, ticks uint64) (*known, error) {
+func openStarted(pid int, ticks uint64) (*knownProcess, error) {
 	k, err := openProcess(pid)
 	if err != nil {
 		return nil, err
@@ -49,12 +49,12 @@ func signalStarted(pid int, ticks uint64, sig unix.Signal) error {
 }
 
 // signal sends a signal. ESRCH means that the process has ended and was reaped.
-func (k *known) signal(sig unix.Signal) error {
+func (k *knownProcess) signal(sig unix.Signal) error {
 	return k.with(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, 0) })
 }
 
-// lives reports whether the process has not ended.
-func (k *known) lives() bool {
+// isAlive reports whether the process has not ended.
+func (k *knownProcess) isAlive() bool {
 	return k != nil && k.with(func(fd int) error {
 		if hasEnded(fd) {
 			return unix.ESRCH
@@ -64,10 +64,10 @@ func (k *known) lives() bool {
 }
 
 // is reports whether a number is that of the process, which lives.
-func (k *known) is(pid int) bool { return k != nil && k.pid == pid && k.lives() }
+func (k *knownProcess) is(pid int) bool { return k != nil && k.pid == pid && k.isAlive() }
 
 // with calls f with the descriptor, which is not closed meanwhile.
-func (k *known) with(f func(fd int) error) error {
+func (k *knownProcess) with(f func(fd int) error) error {
 	raw, err := k.file.SyscallConn()
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (k *known) with(f func(fd int) error) error {
 	return failed
 }
 
-func (k *known) close() {
+func (k *knownProcess) close() {
 	if k != nil {
 		_ = k.file.Close()
 	}

@@ -33,7 +33,7 @@ func TestSignalIsNoEnd(t *testing.T) {
 	}()
 	defer func() { close(stop); <-done }()
 	for range 50_000 {
-		if !k.lives() {
+		if !k.isAlive() {
 			t.Fatal("this process has ended")
 		}
 	}

@@ -156,7 +156,7 @@ func (t *template) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !branches {
-		t.cool(errEnded)
+		t.endWarm(errEnded)
 		return t.destroyAll()
 	}
 	err := t.lose(context.Background(), errEnded)

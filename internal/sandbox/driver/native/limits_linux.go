@@ -12,8 +12,8 @@ import (
 
 var limitNames = map[cgroup.Kind]string{cgroup.OOMKill: "memory", cgroup.PIDsFull: "pids"}
 
-// limited is a cell's control group.
-type limited struct {
+// limitedGroup is a cell's control group.
+type limitedGroup struct {
 	host     *cgroup.Host // nil if no group was needed
 	group    *cgroup.Group
 	stop     func() // ends the watch
@@ -25,8 +25,8 @@ type limited struct {
 
 // limit makes the control group of a cell. A limit that this host cannot set is
 // an error, or with AllowDegraded a line about what is missing.
-func (n *Driver) limit(s *driver.Spec) (*limited, error) {
-	l := &limited{summary: s.Limits.String()}
+func (n *Driver) limit(s *driver.Spec) (*limitedGroup, error) {
+	l := &limitedGroup{summary: s.Limits.String()}
 	asked := groupLimits(s.Limits)
 	if asked == (cgroup.Limits{}) && !s.Freezable {
 		return l, nil
@@ -80,7 +80,7 @@ func weaken(host *cgroup.Host, asked *cgroup.Limits, allowed bool) (degraded []s
 }
 
 // watch reports limits that are met, until unlimit.
-func (l *limited) watch(hit func(driver.LimitHit)) {
+func (l *limitedGroup) watch(hit func(driver.LimitHit)) {
 	if l.group == nil || hit == nil {
 		return
 	}
@@ -95,7 +95,7 @@ func (l *limited) watch(hit func(driver.LimitHit)) {
 }
 
 // usage reads the counters, before the group is removed.
-func (l *limited) usage() driver.Usage {
+func (l *limitedGroup) usage() driver.Usage {
 	if l.group != nil {
 		if u, err := l.group.Usage(); err == nil {
 			return driver.Usage{MemoryPeak: u.MemoryPeak, CPUMicros: u.CPUMicros, OOMKills: u.OOMKills, PIDsHits: u.PIDsHits}
@@ -111,7 +111,7 @@ func (n *Driver) cgroups() (*cgroup.Host, error) {
 }
 
 // unlimit removes the group once the cell's processes are gone.
-func (l *limited) unlimit() error {
+func (l *limitedGroup) unlimit() error {
 	if l.group == nil {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 // each after its length. Nothing that comes is trusted.
 type line struct{ conn *protocol.Conn }
 
-// said is a message of a warm process or a copy.
-type said struct {
+// warmMessage is a message of a warm process or a copy.
+type warmMessage struct {
 	Type string `json:"type"`
 	// Step and Problem are what failed and why.
 	Step    string `json:"step,omitempty"`
@@ -79,7 +79,7 @@ func (l *line) write(ctx context.Context, data []byte, fds ...int) error {
 
 // hear returns the next message. Its descriptors are the caller's. Nothing can be
 // heard after an error.
-func (l *line) hear(ctx context.Context) (*said, error) {
+func (l *line) hear(ctx context.Context) (*warmMessage, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var text protocol.Text
@@ -94,7 +94,7 @@ func (l *line) hear(ctx context.Context) (*said, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &said{raw: text, fds: fds, sender: l.conn.Sender()}
+	s := &warmMessage{raw: text, fds: fds, sender: l.conn.Sender()}
 	if err := json.Unmarshal(text, s); err != nil {
 		mountfd.CloseAll(fds)
 		return nil, fmt.Errorf("malformed message: %w", err)
@@ -110,7 +110,7 @@ func (r *refusal) Unwrap() error { return r.error }
 
 // await returns the next message, which must be of this type. An error that is not a
 // refusal means that the line cannot be used any more.
-func (l *line) await(ctx context.Context, want string) (*said, error) {
+func (l *line) await(ctx context.Context, want string) (*warmMessage, error) {
 	s, err := l.hear(ctx)
 	switch {
 	case err != nil:

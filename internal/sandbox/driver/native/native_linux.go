@@ -189,7 +189,7 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 	}
 	c := controls(p.ID, api, s.Limits.Achieved(r.Degraded), r)
 	if s.Network != nil {
-		c.Network = captured
+		c.Network = describeNetwork
 	}
 	return c, nil
 }

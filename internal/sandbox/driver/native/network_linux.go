@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/kernel/capture/origin"
 )
 
-// captured describes the network of a cell in its receipt.
-const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
+// describeNetwork describes the network of a cell in its receipt.
+const describeNetwork = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
 
 // network is a cell's network while it is served.
 type network struct {
@@ -134,5 +134,5 @@ func program(p origin.Process, err error) (driver.Program, error) {
 	if err != nil {
 		return driver.Program{}, err
 	}
-	return driver.Program{PID: p.PID, Binary: p.Binary, Trusted: p.Trusted()}, nil
+	return driver.Program{PID: p.PID, Binary: p.Binary, Trusted: p.IsTrusted()}, nil
 }

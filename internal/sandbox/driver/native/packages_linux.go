@@ -24,7 +24,7 @@ func (p *hostPlan) offerPackages(s *driver.Spec) error {
 		}
 	}
 	p.Packages = true
-	for _, m := range packages.Installed(present) {
+	for _, m := range packages.FindInstalled(present) {
 		p.addBind(protocol.Bind{Target: []byte(packages.Dir + "/" + m.Name), Source: []byte(s.Packages.Shim), ReadOnly: true}, false)
 	}
 	return nil

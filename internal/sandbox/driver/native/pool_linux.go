@@ -179,7 +179,7 @@ func (p *pool) takeReady() *process {
 func (p *pool) next() chan spawned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mounts.changed() {
+	if p.mounts.haveChanged() {
 		go discardAll(p.waiting)
 		p.waiting = nil
 	}
@@ -256,8 +256,8 @@ func (m *hostMounts) watch() error {
 	return nil
 }
 
-// changed reports whether mounts have changed since the last call.
-func (m *hostMounts) changed() bool {
+// haveChanged reports whether mounts have changed since the last call.
+func (m *hostMounts) haveChanged() bool {
 	if !m.watched {
 		return false
 	}

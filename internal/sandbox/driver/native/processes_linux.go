@@ -46,7 +46,7 @@ func (c *Cell) Processes() ([]driver.Process, error) {
 
 func (c *Cell) processes() ([]seenProcess, error) {
 	seen, err := lookFrom(c.pid, c.helper.is)
-	if err != nil || !c.lives() { // else it may be about another process
+	if err != nil || !c.isAlive() { // else it may be about another process
 		return nil, err
 	}
 	if k := c.copied.Load(); k != nil { // its parent is the template's
@@ -54,7 +54,7 @@ func (c *Cell) processes() ([]seenProcess, error) {
 		if err != nil {
 			return nil, err
 		}
-		if k.lives() {
+		if k.isAlive() {
 			maps.Copy(seen, more)
 		}
 	}

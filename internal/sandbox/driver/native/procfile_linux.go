@@ -10,7 +10,7 @@ import (
 // readProc reads a file of /proc. The standard library asks for the size of such a
 // file, and tries to have it watched, with every read; a branch reads some hundred.
 func readProc(path string) ([]byte, error) {
-	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -21,7 +21,7 @@ func readProc(path string) ([]byte, error) {
 		if len(data) == cap(data) {
 			data = append(data, 0)[:len(data)]
 		}
-		n, err := again(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
+		n, err := retryInterrupted(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
@@ -32,8 +32,8 @@ func readProc(path string) ([]byte, error) {
 	}
 }
 
-// again repeats a call that a signal interrupts.
-func again(call func() (int, error)) (n int, err error) {
+// retryInterrupted repeats a call that a signal interrupts.
+func retryInterrupted(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, unix.EINTR) {
 			return n, err

@@ -115,7 +115,7 @@ func (r *readyProcesses) finish() {
 func (r *readyProcesses) take() *process {
 	for next := r.next(); next != nil; next = r.next() {
 		s := <-next
-		if s.err == nil && s.proc.lives() {
+		if s.err == nil && s.proc.isAlive() {
 			return s.proc
 		}
 		s.discard() // it was killed, or never started

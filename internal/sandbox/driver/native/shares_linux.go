@@ -65,25 +65,25 @@ func (n *Driver) comparesProcesses() error {
 // process, or its cell has one that the template put there.
 var errShares = errors.New("it is not alone")
 
-// alone checks that the copy shares nothing with any other process of the template or
+// checkAlone checks that the copy shares nothing with any other process of the template or
 // with another copy, and that none of them is in its cell. The template must stand
 // still: what a copy does not share now it never will, since only a process that has a
 // thing can give it to others, by a clone.
-func (k *copyCheck) alone() error {
+func (k *copyCheck) checkAlone() error {
 	t := k.child.template
 	for _, o := range slices.Concat(t.still, t.copiesNow()) {
 		if o.id == k.pid {
 			continue
 		}
-		if err := k.apart(o); err != nil && (errors.Is(err, errShares) || !o.ended()) {
+		if err := k.checkApart(o); err != nil && (errors.Is(err, errShares) || !o.hasEnded()) {
 			return err
 		}
 	}
 	return nil
 }
 
-// apart checks the copy against another task.
-func (k *copyCheck) apart(o task) error {
+// checkApart checks the copy against another task.
+func (k *copyCheck) checkApart(o task) error {
 	for _, s := range sharable {
 		same, err := k.child.template.driver.opt.sameOf(k.pid, o.id, s.kind)
 		if err != nil {
@@ -112,16 +112,16 @@ func (k *copyCheck) apart(o task) error {
 // task is a thread of a template's process, or a copy that was admitted: that was
 // checked itself, and counts with its first thread.
 type task struct {
-	id     int    // on the host
-	pid    int    // of its process
-	ticks  uint64 // when the process started
-	copied *known // nil for one of the template's
+	id     int           // on the host
+	pid    int           // of its process
+	ticks  uint64        // when the process started
+	copied *knownProcess // nil for one of the template's
 }
 
-// ended reports whether the task has ended. Its number may be another's then.
-func (o task) ended() bool {
+// hasEnded reports whether the task has ended. Its number may be another's then.
+func (o task) hasEnded() bool {
 	if o.copied != nil {
-		return !o.copied.lives()
+		return !o.copied.isAlive()
 	}
 	if ticks, err := startTime(o.pid); err != nil || ticks != o.ticks {
 		return true
@@ -142,7 +142,7 @@ func (c *Cell) copiesNow() (list []task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.copies {
-		list = append(list, task{id: k.pid, copied: k.known})
+		list = append(list, task{id: k.pid, copied: k.knownProcess})
 	}
 	return list
 }

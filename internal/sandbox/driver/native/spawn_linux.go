@@ -88,8 +88,8 @@ func (p *process) kill() {
 	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
 }
 
-// lives reports whether the process has not ended.
-func (p *process) lives() bool {
+// isAlive reports whether the process has not ended.
+func (p *process) isAlive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pidfd >= 0 && !hasEnded(p.pidfd)

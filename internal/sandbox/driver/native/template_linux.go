@@ -21,7 +21,7 @@ type spawner struct {
 	mu   sync.Mutex
 	conn *protocol.Conn
 	id   protocol.Identity
-	self *known
+	self *knownProcess
 }
 
 // startWithSpawner starts the first process of a template and its spawner. It returns

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unreadable lists what is below a directory of the host that its other users
+// listUnreadable lists what is below a directory of the host that its other users
 // may not read: files without that right, directories that they cannot enter and
 // list, and everything that is neither file, directory nor link. Other file
 // systems below are not looked into. Paths are relative.
-func unreadable(root string) ([]string, error) {
+func listUnreadable(root string) ([]string, error) {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", root, err)

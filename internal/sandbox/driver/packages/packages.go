@@ -50,8 +50,8 @@ func Find(name string) (Manager, bool) {
 	return list[i], true
 }
 
-// Installed returns the package managers that are there, each with its one path.
-func Installed(exists func(path string) bool) (list []Manager) {
+// FindInstalled returns the package managers that are there, each with its one path.
+func FindInstalled(exists func(path string) bool) (list []Manager) {
 	for _, m := range Managers() {
 		if i := slices.IndexFunc(m.Paths, exists); i >= 0 {
 			m.Paths = m.Paths[i : i+1]
@@ -76,7 +76,7 @@ func Environment(callers []string) []string {
 	chosen := []string{"LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	for _, kv := range callers {
 		name, _, isPair := strings.Cut(kv, "=")
-		if !isPair || !passed(name) || strings.IndexByte(kv, 0) >= 0 {
+		if !isPair || !isPassedOn(name) || strings.IndexByte(kv, 0) >= 0 {
 			continue
 		}
 		chosen = slices.DeleteFunc(chosen, func(old string) bool { return strings.HasPrefix(old, name+"=") })
@@ -85,8 +85,8 @@ func Environment(callers []string) []string {
 	return append(env, chosen...)
 }
 
-// passed reports whether a variable of the caller is passed on.
-func passed(name string) bool {
+// isPassedOn reports whether a variable of the caller is passed on.
+func isPassedOn(name string) bool {
 	return strings.HasPrefix(name, "LC_") || slices.Contains([]string{
 		"COLUMNS", "DEBCONF_NONINTERACTIVE_SEEN", "DEBIAN_FRONTEND", "DEBIAN_PRIORITY", "LANG", "LANGUAGE", "LINES", "NO_COLOR", "TERM", "TZ",
 		"CURL_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",

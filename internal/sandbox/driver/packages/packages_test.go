@@ -23,7 +23,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestInstalled(t *testing.T) {
 	t.Parallel()
-	list := Installed(func(path string) bool { return path == "/sbin/apk" || path == "/usr/bin/dpkg" })
+	list := FindInstalled(func(path string) bool { return path == "/sbin/apk" || path == "/usr/bin/dpkg" })
 	if len(list) != 2 || list[0].Paths[0] != "/sbin/apk" || list[1].Name != "dpkg" {
 		t.Errorf("got %v", list)
 	}

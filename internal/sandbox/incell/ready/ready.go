@@ -68,7 +68,7 @@ func begin(args []string) (holds func(context.Context) error, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(context.Context) error { return notified(conn) }, nil
+		return func(context.Context) error { return waitNotified(conn) }, nil
 	}
 	return nil, fmt.Errorf("unknown condition %q", args[1])
 }
@@ -113,8 +113,8 @@ func readable(path string) bool {
 	return f.Close() == nil
 }
 
-// notified waits until a message has the line READY=1.
-func notified(conn *net.UnixConn) error {
+// waitNotified waits until a message has the line READY=1.
+func waitNotified(conn *net.UnixConn) error {
 	defer conn.Close()
 	buf := make([]byte, 64<<10)
 	for {

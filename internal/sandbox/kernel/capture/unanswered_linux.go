@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unanswered returns a socket for the network namespace of the calling thread, which
+// UnansweredSocket returns a socket for the network namespace of the calling thread, which
 // has loopback only. It receives the kernel's own messages that a datagram to port 53
 // came to where no program listens. Each holds the datagram. Without a name server,
 // programs ask 127.0.0.1, so these are the names that they wanted.
@@ -15,7 +15,7 @@ import (
 // The socket sends nothing and takes no port: in the namespace everything is as
 // without it. The thread needs CAP_NET_RAW in the user namespace that owns the
 // network. [Question] reads the messages.
-func Unanswered() (int, error) {
+func UnansweredSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP)
 	if err != nil {
 		return -1, fmt.Errorf("socket: %w", err)

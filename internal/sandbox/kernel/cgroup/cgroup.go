@@ -45,8 +45,8 @@ type Limits struct {
 // in a period of a tenth of a second.
 const minCPUsMilli = 10
 
-// asked lists the controls that l needs.
-func (l Limits) asked() []Control {
+// neededControls lists the controls that l needs.
+func (l Limits) neededControls() []Control {
 	var list []Control
 	if l.Memory != 0 {
 		list = append(list, Memory)

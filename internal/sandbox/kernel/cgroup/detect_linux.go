@@ -171,7 +171,7 @@ func (d *detector) locate(v2 bool, controller, p string) (dir, why string) {
 		if m.v2 != v2 || !v2 && !slices.Contains(m.options, controller) {
 			continue
 		}
-		dir, ok := m.below(p)
+		dir, ok := m.groupDir(p)
 		switch {
 		case !ok:
 			why = "this process's own group is outside what is mounted at " + m.dir

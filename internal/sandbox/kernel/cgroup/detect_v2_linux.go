@@ -34,18 +34,18 @@ func (d *detector) tryV2(wanted []Control) map[Control]Support {
 	}
 	// A group that passes the controllers on already comes first: a service
 	// manager may take back what others switch on in its groups.
-	best, ok := d.nearest(own, wanted, false)
+	best, ok := d.nearestGroup(own, wanted, false)
 	if !ok {
 		return fail(notWritable(own, writable(own)), delegateRemedy)
 	}
-	if other, _ := d.nearest(own, wanted, true); len(other.controls) > len(best.controls) {
+	if other, _ := d.nearestGroup(own, wanted, true); len(other.controls) > len(best.controls) {
 		best = other
 	}
 	for _, c := range wanted {
 		if slices.Contains(best.controls, c) {
 			found[c] = Support{Control: c, Status: Works, Version: "v2"}
 		} else {
-			found[c] = missing(c, lacking(best.base, c), delegateRemedy)
+			found[c] = missing(c, whyMissing(best.base, c), delegateRemedy)
 		}
 	}
 	switch {
@@ -60,9 +60,9 @@ func (d *detector) tryV2(wanted []Control) map[Control]Support {
 	return found
 }
 
-// nearest walks up from own to the mounted root and takes the first group with
+// nearestGroup walks up from own to the mounted root and takes the first group with
 // the most controllers; with enable also such as it would have to switch on.
-func (d *detector) nearest(own string, wanted []Control, enable bool) (hierarchy, bool) {
+func (d *detector) nearestGroup(own string, wanted []Control, enable bool) (hierarchy, bool) {
 	top := own
 	for _, m := range d.mounts {
 		if m.v2 && (own == m.dir || strings.HasPrefix(own, m.dir+"/")) {
@@ -112,8 +112,8 @@ func mayEnable(dir string) bool {
 	return err == nil && len(text) == 0
 }
 
-// lacking returns why groups in dir do not have controller c.
-func lacking(dir string, c Control) string {
+// whyMissing returns why groups in dir do not have controller c.
+func whyMissing(dir string, c Control) string {
 	switch {
 	case !slices.Contains(words(dir+"/cgroup.controllers"), string(c)):
 		return dir + "/cgroup.controllers does not list " + string(c)

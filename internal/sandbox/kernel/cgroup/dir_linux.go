@@ -44,7 +44,7 @@ func (d *dir) control(do func(fd int) error) error {
 		return err
 	}
 	var inner error
-	err = raw.Control(func(fd uintptr) { inner = again(func() error { return do(int(fd)) }) })
+	err = raw.Control(func(fd uintptr) { inner = retryInterrupted(func() error { return do(int(fd)) }) })
 	return errors.Join(err, inner)
 }
 
@@ -71,7 +71,7 @@ func (d *dir) write(name, value string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	err = again(func() error {
+	err = retryInterrupted(func() error {
 		_, err := unix.Write(fd, []byte(value))
 		return err
 	})
@@ -104,7 +104,7 @@ func readFrom(fd int) (string, error) {
 	buf := make([]byte, 4096)
 	for {
 		n := 0
-		err := again(func() (err error) {
+		err := retryInterrupted(func() (err error) {
 			n, err = unix.Pread(fd, buf, int64(b.Len()))
 			return err
 		})
@@ -164,8 +164,8 @@ func (d *dir) pids() ([]int, error) {
 	return pids, nil
 }
 
-// again repeats a system call that a signal has interrupted.
-func again(call func() error) error {
+// retryInterrupted repeats a system call that a signal has interrupted.
+func retryInterrupted(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err

@@ -39,7 +39,7 @@ func (h *Host) Create(id string, l Limits) (*Group, error) {
 	if err := l.check(); err != nil {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
-	need := l.asked()
+	need := l.neededControls()
 	for _, c := range need {
 		if s := h.Can(c); s.Status == Missing {
 			return nil, &UnsupportedError{Control: c, Reason: s.Reason, Remedy: s.Remedy}

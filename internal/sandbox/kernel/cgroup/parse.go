@@ -115,10 +115,10 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// below gives the directory in which group p of m's hierarchy shows, if it does.
+// groupDir gives the directory in which group p of m's hierarchy shows, if it does.
 // A process in a group outside its own cgroup namespace has a path that starts
 // with "/..": that one shows nowhere.
-func (m mountPoint) below(p string) (string, bool) {
+func (m mountPoint) groupDir(p string) (string, bool) {
 	if path.Clean(p) != p || strings.HasPrefix(p, "/..") {
 		return "", false
 	}

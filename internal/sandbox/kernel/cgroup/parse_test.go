@@ -96,7 +96,7 @@ func TestBelow(t *testing.T) {
 		{"/", "/a/../../etc", "", false},
 	}
 	for _, tt := range tests {
-		got, ok := mountPoint{root: tt.root, dir: "/cg"}.below(tt.path)
+		got, ok := mountPoint{root: tt.root, dir: "/cg"}.groupDir(tt.path)
 		if ok != tt.ok || ok && got != tt.want {
 			t.Errorf("%s in %s: %q %v", tt.path, tt.root, got, ok)
 		}
@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 		mounts, _ := parseMounts(text)
 		for _, m := range mounts {
 			for _, mem := range append(members, member{path: text}) {
-				dir, ok := m.below(mem.path)
+				dir, ok := m.groupDir(mem.path)
 				if ok && m.dir != "/" && dir != m.dir && len(dir) <= len(m.dir) {
 					t.Errorf("%q in %+v leads out to %q", mem.path, m, dir)
 				}

@@ -36,9 +36,9 @@ func (h *Host) Sweep(alive func(id string) bool) error {
 	return errors.Join(errs...)
 }
 
-// dying is how long a dead process may take to let its locks go: the kernel
+// unlockTimeout is how long a dead process may take to let its locks go: the kernel
 // closes one descriptor after the other.
-const dying = 2 * time.Second
+const unlockTimeout = 2 * time.Second
 
 // SweepDead removes the groups of one id, whose owner is known to be dead. Should
 // it live all the same, they stay.
@@ -50,7 +50,7 @@ func (h *Host) SweepDead(id string) error {
 	// A lock that is let go wakes only who waits for it without an end.
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	until := time.Now().Add(dying)
+	until := time.Now().Add(unlockTimeout)
 	for _, p := range slices.Backward(h.places) {
 		err := sweepDir(p.base+"/"+prefix+id, p.v2)
 		for errors.Is(err, errHeld) && time.Now().Before(until) {

@@ -48,7 +48,7 @@ func (w *waker) wait(ctx context.Context, files, counters []int, timeout int) er
 	var inner error
 	err = raw.Control(func(fd uintptr) {
 		set = append(set, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-		inner = again(func() error {
+		inner = retryInterrupted(func() error {
 			_, err := unix.Poll(set, timeout)
 			return err
 		})

@@ -25,8 +25,8 @@ type Event struct {
 	New, Total int64
 }
 
-// watched is one counter whose growth is an Event.
-type watched struct {
+// watchedCounter is one counter whose growth is an Event.
+type watchedCounter struct {
 	kind Kind
 	d    *dir
 	file string
@@ -39,7 +39,7 @@ type watched struct {
 // looks once more, so that nothing that happened before is missed. It returns
 // nil when ctx or the group's removal ended it. A group without these limits just waits.
 func (g *Group) Watch(ctx context.Context, fn func(Event)) (err error) {
-	var list []*watched
+	var list []*watchedCounter
 	defer func() {
 		for _, w := range list {
 			_ = unix.Close(w.fd)
@@ -70,40 +70,40 @@ func (g *Group) Watch(ctx context.Context, fn func(Event)) (err error) {
 	}
 	for {
 		if err := report(list, fn); err != nil {
-			return ended(err)
+			return ignoreRemoved(err)
 		}
 		if err := wake.wait(ctx, files, bells, g.lookAgain()); err != nil {
 			if ctx.Err() == nil {
 				return err
 			}
-			return ended(report(list, fn))
+			return ignoreRemoved(report(list, fn))
 		}
-		if oom >= 0 && rung(oom) {
+		if oom >= 0 && takeEvents(oom) {
 			awaitKill(ctx, list)
 		}
 	}
 }
 
-// ended drops the error of a group that was removed meanwhile: it counts nothing
+// ignoreRemoved drops the error of a group that was removed meanwhile: it counts nothing
 // any more.
-func ended(err error) error {
+func ignoreRemoved(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return nil
 	}
 	return err
 }
 
-func (g *Group) counters() []*watched {
-	var list []*watched
+func (g *Group) counters() []*watchedCounter {
+	var list []*watchedCounter
 	if d := g.by[PIDs]; d != nil && d.has("pids.events") {
-		list = append(list, &watched{kind: PIDsFull, d: d, file: "pids.events", key: "max"})
+		list = append(list, &watchedCounter{kind: PIDsFull, d: d, file: "pids.events", key: "max"})
 	}
 	if d := g.by[Memory]; d != nil {
 		file := "memory.events"
 		if !d.v2 {
 			file = "memory.oom_control"
 		}
-		list = append(list, &watched{kind: OOMKill, d: d, file: file, key: "oom_kill"})
+		list = append(list, &watchedCounter{kind: OOMKill, d: d, file: file, key: "oom_kill"})
 	}
 	return list
 }
@@ -142,8 +142,8 @@ func (g *Group) oomCounter() (int, error) {
 	return fd, nil
 }
 
-// rung takes what has come in on the counter.
-func rung(fd int) bool {
+// takeEvents takes what has come in on the counter.
+func takeEvents(fd int) bool {
 	var buf [8]byte
 	_, err := unix.Read(fd, buf[:])
 	return err == nil
@@ -151,7 +151,7 @@ func rung(fd int) bool {
 
 // awaitKill waits for the kill that follows the bell of version 1, which rings
 // before it. There may be none, when memory came free in the meantime.
-func awaitKill(ctx context.Context, list []*watched) {
+func awaitKill(ctx context.Context, list []*watchedCounter) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = backoff(ctx, func() (bool, error) {
@@ -166,7 +166,7 @@ func awaitKill(ctx context.Context, list []*watched) {
 	})
 }
 
-func (w *watched) count() (int64, error) {
+func (w *watchedCounter) count() (int64, error) {
 	text, err := readFrom(w.fd)
 	if err != nil {
 		return 0, fmt.Errorf("cgroup: read %s/%s: %w", w.d.path, w.file, err)
@@ -179,7 +179,7 @@ func (w *watched) count() (int64, error) {
 }
 
 // report calls fn for each counter that has grown.
-func report(list []*watched, fn func(Event)) error {
+func report(list []*watchedCounter, fn func(Event)) error {
 	for _, w := range list {
 		n, err := w.count()
 		if err != nil {

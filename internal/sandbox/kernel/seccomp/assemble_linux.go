@@ -131,7 +131,7 @@ func special(arch syscalls.Arch, o Options) map[uint32]block {
 			add(r, heldBlock(r, before))
 		}
 	}
-	add(syscalls.Rule{Name: watched}, ret(unix.SECCOMP_RET_USER_NOTIF))
+	add(syscalls.Rule{Name: watchedCall}, ret(unix.SECCOMP_RET_USER_NOTIF))
 	return all
 }
 

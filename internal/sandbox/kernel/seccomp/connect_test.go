@@ -15,7 +15,7 @@ import (
 func TestConnectAlone(t *testing.T) {
 	t.Parallel()
 	for _, arch := range syscalls.Arches() {
-		connect, _ := syscalls.Number(arch, watched)
+		connect, _ := syscalls.Number(arch, watchedCall)
 		for _, notify := range []Notify{0, Denials} {
 			without, err := Build(arch, Options{Notify: notify})
 			if err != nil {

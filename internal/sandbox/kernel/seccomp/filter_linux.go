@@ -35,8 +35,8 @@ const (
 	Connects
 )
 
-// watched is the call that goes on after the listener has seen it.
-const watched = "connect"
+// watchedCall is the call that goes on after the listener has seen it.
+const watchedCall = "connect"
 
 // Options say which filter to build. The zero value denies the deny set.
 type Options struct {
@@ -68,7 +68,7 @@ func Build(arch syscalls.Arch, o Options) (Filter, error) {
 	} else {
 		f.program = assemble(arch, o)
 	}
-	return f.without(f.notify &^ o.Notify), nil
+	return f.answerCalls(f.notify &^ o.Notify), nil
 }
 
 func readyMade(arch syscalls.Arch) []unix.SockFilter {
@@ -82,14 +82,14 @@ func readyMade(arch syscalls.Arch) []unix.SockFilter {
 func (f Filter) Notifies() bool { return f.notify != 0 }
 
 // Plain returns the same filter without a listener.
-func (f Filter) Plain() Filter { return f.without(f.notify) }
+func (f Filter) Plain() Filter { return f.answerCalls(f.notify) }
 
-// without returns the filter that answers these calls itself.
+// answerCalls returns the filter that answers these calls itself.
 //
 // Where the program hands a call to the listener, it also holds the error that
 // the call is to give, which the kernel ignores there. A call without an error is
 // one that goes on.
-func (f Filter) without(calls Notify) Filter {
+func (f Filter) answerCalls(calls Notify) Filter {
 	if calls == 0 {
 		return f
 	}

@@ -79,7 +79,7 @@ func (l *Listener) Close() error {
 // (Linux 5.9 and newer).
 func (l *Listener) Serve(each func(Notice)) error {
 	for {
-		var got received
+		var got receiveResult
 		var failed error
 		err := l.conn.Read(func(fd uintptr) bool {
 			got, failed = l.receive(int(fd))
@@ -101,16 +101,16 @@ func (l *Listener) Serve(each func(Notice)) error {
 	}
 }
 
-// received is the result of one look at the descriptor.
-type received uint8
+// receiveResult is the result of one look at the descriptor.
+type receiveResult uint8
 
 const (
-	nothing received = iota
+	nothing receiveResult = iota
 	one
 	ended
 )
 
-func (l *Listener) receive(fd int) (received, error) {
+func (l *Listener) receive(fd int) (receiveResult, error) {
 	for {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		_, err := unix.Poll(fds, 0)
@@ -141,7 +141,7 @@ func (l *Listener) receive(fd int) (received, error) {
 // and not about another process of the same number. It is for Serve's function.
 func (l *Listener) Waiting() bool {
 	var failed error
-	err := l.conn.Control(func(fd uintptr) { failed = l.notice.waits(int(fd)) })
+	err := l.conn.Control(func(fd uintptr) { failed = l.notice.isWaiting(int(fd)) })
 	return err == nil && failed == nil
 }
 
@@ -165,7 +165,7 @@ func handedOver(audit uint32, number int) (string, unix.Errno) {
 			continue
 		}
 		if name, ok := syscalls.Name(arch, number); ok {
-			if name == watched {
+			if name == watchedCall {
 				return name, 0
 			}
 			rule, _ := syscalls.Denied(name)

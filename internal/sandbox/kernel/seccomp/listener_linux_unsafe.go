@@ -71,8 +71,8 @@ func (n *notification) answer(fd int, denied unix.Errno) error {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
 }
 
-// waits asks whether the caller still does.
-func (n *notification) waits(fd int) error {
+// isWaiting asks whether the caller still does.
+func (n *notification) isWaiting(fd int) error {
 	k := (*kernelNotice)(unsafe.Pointer(unsafe.SliceData(n.notice)))
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&k.id))
 }

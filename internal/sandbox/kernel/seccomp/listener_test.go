@@ -277,7 +277,7 @@ func FuzzHandedOver(f *testing.F) {
 	f.Add(uint32(auditARM64), int32(-1))
 	f.Fuzz(func(t *testing.T, audit uint32, number int32) {
 		name, denied := handedOver(audit, int(number))
-		if name == "" || (denied != unix.EPERM && denied != unix.ENOSYS && (denied != 0 || name != watched)) {
+		if name == "" || (denied != unix.EPERM && denied != unix.ENOSYS && (denied != 0 || name != watchedCall)) {
 			t.Errorf("%#x %d: %q, %v", audit, number, name, denied)
 		}
 	})

@@ -16,8 +16,8 @@ func share(program block) block {
 	out := make(block, len(program))
 	for i, in := range program {
 		if conditional(in) {
-			in.Jt = nearer(program, last, i, in.Jt)
-			in.Jf = nearer(program, last, i, in.Jf)
+			in.Jt = branchDistance(program, last, i, in.Jt)
+			in.Jf = branchDistance(program, last, i, in.Jf)
 		}
 		out[i] = in
 	}
@@ -28,9 +28,9 @@ func conditional(in unix.SockFilter) bool {
 	return in.Code&0x07 == unix.BPF_JMP && in.Code != opJump
 }
 
-// nearer is the distance from instruction i to the return that the branch is to
+// branchDistance is the distance from instruction i to the return that the branch is to
 // use from now on.
-func nearer(program block, last map[uint32]int, i int, distance uint8) uint8 {
+func branchDistance(program block, last map[uint32]int, i int, distance uint8) uint8 {
 	const reach = 255
 	target := program[i+1+int(distance)]
 	if target.Code != opReturn || last[target.K]-i-1 > reach {

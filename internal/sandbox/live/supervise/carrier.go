@@ -44,7 +44,7 @@ func (c *Client) CopyOut(ctx context.Context, path, home string, receive func(io
 		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // no more is read
 		received <- err
 	}()
-	complaints := &bounded{}
+	complaints := &boundedBuffer{}
 	cmd := wire.Command{Args: []string{carrier, "send", path, home}}
 	exit, err := c.line.Exec(ctx, cmd, wire.Streams{Out: to, Err: complaints}, wire.Control{})
 	_ = to.Close()
@@ -68,7 +68,7 @@ func (c *Client) CopyIn(ctx context.Context, path, name string, send func(io.Wri
 		_ = to.CloseWithError(err) // without an error, this is the end of the stream
 		sent <- err
 	}()
-	complaints := &bounded{}
+	complaints := &boundedBuffer{}
 	cmd := wire.Command{Args: []string{carrier, "receive", path, name}, Stdin: true}
 	exit, err := c.line.Exec(ctx, cmd, wire.Streams{In: from, Err: complaints}, wire.Control{})
 	_ = from.CloseWithError(io.ErrClosedPipe)
@@ -86,7 +86,7 @@ func (c *Client) CopyIn(ctx context.Context, path, name string, send func(io.Wri
 
 // complaint returns the reason that the end in the cell printed, with the path that was
 // asked for. It has the path as the system calls got it: that is not said again.
-func (c *Client) complaint(path string, complaints *bounded) string {
+func (c *Client) complaint(path string, complaints *boundedBuffer) string {
 	why := strings.Join(complaints.lines(), "; ")
 	_, rest, _ := strings.Cut(why, " ") // after the name of the call
 	for _, p := range []string{path, "./" + path} {
@@ -98,7 +98,7 @@ func (c *Client) complaint(path string, complaints *bounded) string {
 }
 
 // copyError returns the failure of the end in the cell, which printed the reason.
-func (c *Client) copyError(path string, code int, complaints *bounded) error {
+func (c *Client) copyError(path string, code int, complaints *boundedBuffer) error {
 	message := c.complaint(path, complaints)
 	switch code {
 	case carry.NotFound:
@@ -123,7 +123,7 @@ func (c *Client) Forward(ctx context.Context, port int) (join func(context.Conte
 	}
 	cmd := wire.Command{Args: []string{carrier, forward.Verb, strconv.Itoa(port)}, Stdin: true}
 	return func(ctx context.Context, conn io.ReadWriter) error {
-		complaints := &bounded{}
+		complaints := &boundedBuffer{}
 		exit, err := c.line.Exec(ctx, cmd, wire.Streams{In: conn, Out: conn, Err: complaints}, wire.Control{})
 		switch {
 		case err != nil:
@@ -153,15 +153,15 @@ func forwarded(args []string) int {
 // maxErrorOutput bounds what is kept of the error output of the cell's end.
 const maxErrorOutput = 16 << 10
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ buf bytes.Buffer }
+// boundedBuffer keeps the beginning of what is written to it.
+type boundedBuffer struct{ buf bytes.Buffer }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *boundedBuffer) Write(p []byte) (int, error) {
 	b.buf.Write(p[:min(len(p), maxErrorOutput-b.buf.Len())])
 	return len(p), nil
 }
 
-func (b *bounded) lines() []string {
+func (b *boundedBuffer) lines() []string {
 	text := strings.TrimSpace(b.buf.String())
 	if text == "" {
 		return nil

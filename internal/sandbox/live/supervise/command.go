@@ -294,7 +294,7 @@ func (h *Host) tap(to wire.Streams, env []string) (out, err io.Writer, finish fu
 		return append(found, more...)
 	})
 	keep := func(stderr bool) func() io.WriteCloser {
-		return func() io.WriteCloser { return redact.NewWriter(kept{h, stderr}, secrets()) }
+		return func() io.WriteCloser { return redact.NewWriter(keptStream{h, stderr}, secrets()) }
 	}
 	stdout, stderr := &tee{begin: keep(false), to: to.Out}, &tee{begin: keep(true), to: to.Err}
 	return stdout, stderr, func() {
@@ -325,13 +325,13 @@ func (t *tee) finish() {
 	}
 }
 
-// kept keeps one stream of all commands.
-type kept struct {
+// keptStream keeps one stream of all commands.
+type keptStream struct {
 	h      *Host
 	stderr bool
 }
 
-func (k kept) Write(p []byte) (int, error) {
+func (k keptStream) Write(p []byte) (int, error) {
 	k.h.output.add(k.stderr, p)
 	k.h.Store(k.stderr, p)
 	return len(p), nil

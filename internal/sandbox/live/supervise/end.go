@@ -70,7 +70,7 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.cancel = cancel
 	go func() {
-		h.served <- wire.Serve(serving, h.Listener, h, wire.Options{UID: os.Geteuid(), Version: h.Version, Attached: h.recordAttach, Typed: h.recordTyped, Undelivered: h.undelivered})
+		h.served <- wire.Serve(serving, h.Listener, h, wire.Options{UID: os.Geteuid(), Version: h.Version, Attached: h.recordAttach, Typed: h.recordTyped, Undelivered: h.takeBack})
 	}()
 	defer h.takeTurns(serving)()
 	limit, stopLimit := after(h.Timeout)
@@ -99,7 +99,7 @@ func (h *Host) await(ctx context.Context, limit, missing, look <-chan time.Time)
 			missing = nil
 			continue
 		case <-look:
-			if !h.Listener.Lost() {
+			if !h.Listener.IsLost() {
 				continue
 			}
 			return Ending{Cause: SocketFailed, Grace: usualGrace, Err: errSocketRemoved}

@@ -12,7 +12,7 @@ import (
 // Files lets the program in the cell carry out an operation on files: see the package
 // files for its arguments, what it reads and what it writes. in may be nil.
 func (c *Client) Files(ctx context.Context, in io.Reader, out io.Writer, operation string, args ...string) error {
-	complaints := &bounded{}
+	complaints := &boundedBuffer{}
 	cmd := wire.Command{Args: append([]string{carrier, files.Verb, operation}, args...), Stdin: in != nil}
 	exit, err := c.line.Exec(ctx, cmd, wire.Streams{In: in, Out: out, Err: complaints}, wire.Control{})
 	switch {
@@ -26,7 +26,7 @@ func (c *Client) Files(ctx context.Context, in io.Reader, out io.Writer, operati
 
 // filesError returns the failure of the program in the cell, which printed the
 // reason.
-func (c *Client) filesError(path string, code int, complaints *bounded) error {
+func (c *Client) filesError(path string, code int, complaints *boundedBuffer) error {
 	e := &api.Error{Kind: api.Refused, Code: api.CodeCopy, Message: c.complaint(path, complaints)}
 	switch code {
 	case files.NotFound:

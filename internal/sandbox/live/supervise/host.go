@@ -199,7 +199,7 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}
 	switch {
-	case err != nil && (method == callBranch || method == callEval) && !h.gone():
+	case err != nil && (method == callBranch || method == callEval) && !h.isGone():
 		return nil, toWire(err) // a branch may have ended, and not this cell
 	case err != nil:
 		return nil, h.failure(err)
@@ -286,8 +286,8 @@ func (h *Host) alive() error {
 	return h.refuseEnding()
 }
 
-// gone reports whether the cell's processes have ended.
-func (h *Host) gone() bool {
+// isGone reports whether the cell's processes have ended.
+func (h *Host) isGone() bool {
 	select {
 	case <-h.Cell.Gone():
 		return true

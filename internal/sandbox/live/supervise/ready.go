@@ -21,7 +21,7 @@ import (
 // it ends before without an error, it may have left others behind: they have until the
 // end of ctx.
 func (h *Host) ExecReady(ctx context.Context, args []string, when string) error {
-	await, env, err := h.awaits(ctx, when)
+	await, env, err := h.awaitReady(ctx, when)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (h *Host) Ended(x wire.Exit) error {
 	return fmt.Errorf("its command has ended with code %d", x.Code)
 }
 
-// awaits returns a function that waits for a condition, and the variables that the
+// awaitReady returns a function that waits for a condition, and the variables that the
 // command needs for it. What happens from now on counts.
-func (h *Host) awaits(ctx context.Context, when string) (await func(context.Context) error, env []string, err error) {
+func (h *Host) awaitReady(ctx context.Context, when string) (await func(context.Context) error, env []string, err error) {
 	kind, _, _ := strings.Cut(when, ":")
 	if kind != "port" && kind != "file" && when != ready.Notify {
 		expression, err := regexp.Compile(when)
@@ -84,7 +84,7 @@ func (h *Host) awaitInside(ctx context.Context, when string) (await func(context
 		return nil, err
 	}
 	from, to := io.Pipe()
-	complaints := &bounded{}
+	complaints := &boundedBuffer{}
 	x, err := h.launch(ctx, cmd, h.Recordable(args), driver.Stdio{Out: to, Err: complaints}, func() { _ = to.Close() })
 	if err != nil {
 		return nil, execError(h.Name, args, err)

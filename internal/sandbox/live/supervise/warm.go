@@ -88,9 +88,9 @@ func (h *Host) branch(ctx context.Context, o BranchOrder) (*api.BranchResult, er
 	return h.Branch(ctx, o)
 }
 
-// undelivered takes back an order of a client that was killed before the answer. Branches
+// takeBack takes back an order of a client that was killed before the answer. Branches
 // that cannot be removed stay listed.
-func (h *Host) undelivered(method string, request json.RawMessage) {
+func (h *Host) takeBack(method string, request json.RawMessage) {
 	if method == callBranch {
 		_, _ = answerTo(request, h.unbranch) // both have the id of the order
 	}
@@ -195,7 +195,7 @@ func (t *transcript) text() string {
 func (t *transcript) last(most int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := &bounded{}
+	text := &boundedBuffer{}
 	from := len(t.chunks)
 	for size := 0; from > 0 && size < maxErrorOutput; from-- {
 		size += len(t.chunks[from-1].Data)

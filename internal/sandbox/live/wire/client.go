@@ -53,7 +53,7 @@ func (c *Client) open(ctx context.Context, r *request) (*line, error) {
 	l.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
 	if err := l.greet(both); err != nil {
 		l.close()
-		return nil, lost(ctx, err)
+		return nil, lostError(ctx, err)
 	}
 	return l, nil
 }
@@ -71,15 +71,15 @@ func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := trusted(conn); err != nil {
+	if err := checkPeer(conn); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
-// trusted refuses a server of another user, which could read the input.
-func trusted(conn *net.UnixConn) error {
+// checkPeer refuses a server of another user, which could read the input.
+func checkPeer(conn *net.UnixConn) error {
 	uid, err := peerUID(conn)
 	if err != nil {
 		return fmt.Errorf("peer credentials: %w", err)
@@ -135,8 +135,8 @@ func failure(payload []byte) error {
 	return w.err()
 }
 
-// lost returns the error for a connection that broke.
-func lost(ctx context.Context, err error) error {
+// lostError returns the error for a connection that broke.
+func lostError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (c *Client) ask(ctx context.Context, r *request, result any) error {
 	defer l.close()
 	payload, err := l.answer(kindResult)
 	if err != nil {
-		return lost(ctx, err)
+		return lostError(ctx, err)
 	}
 	return decode(payload, result)
 }

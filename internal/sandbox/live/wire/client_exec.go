@@ -52,9 +52,9 @@ func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Cont
 	defer l.close()
 	payload, err := l.answer(kindStarted)
 	if err != nil {
-		return Exit{}, lost(ctx, err)
+		return Exit{}, lostError(ctx, err)
 	}
-	var st started
+	var st startAnswer
 	if err := decode(payload, &st); err != nil {
 		return Exit{}, err
 	}
@@ -74,7 +74,7 @@ func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Cont
 	if err != nil && v.left() {
 		return Exit{}, ErrDetached
 	}
-	return exit, lost(ctx, err)
+	return exit, lostError(ctx, err)
 }
 
 // visit is the attachment of one client to a session.

@@ -113,7 +113,7 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 	if err != nil {
 		return err
 	}
-	if err := s.promise(); err != nil {
+	if err := s.reserve(); err != nil {
 		return err
 	}
 	ses := newSession(c, s.opt)
@@ -167,12 +167,12 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 
 // converse connects a client and a session until one of them ends. This
 // goroutine reads, another one writes, and neither waits for the other.
-func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *attachment) {
+func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *exec, a *attachment) {
 	s.noDeadline(conn)
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		first := message(nil, kindStarted, started{Session: newSessionMessage(ses.describe()), Window: window})
+		first := message(nil, kindStarted, startAnswer{Session: newSessionMessage(ses.describe()), Window: window})
 		// A client that has received the end no longer counts as attached.
 		ses.pump(a, conn, first, func() {
 			ses.leave(a)
@@ -200,7 +200,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 }
 
 // listen handles the frames of a client until it disconnects.
-func listen(f *frameReader, ses *session, a *attachment) error {
+func listen(f *frameReader, ses *exec, a *attachment) error {
 	for {
 		k, payload, err := f.next()
 		if err != nil {
@@ -212,7 +212,7 @@ func listen(f *frameReader, ses *session, a *attachment) error {
 	}
 }
 
-func obey(ses *session, a *attachment, k kind, payload []byte) error {
+func obey(ses *exec, a *attachment, k kind, payload []byte) error {
 	switch k {
 	case kindStdin:
 		return ses.feed(a, payload)

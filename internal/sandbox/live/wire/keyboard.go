@@ -6,7 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-func (s *session) closeInput(a *attachment) {
+func (s *exec) closeInput(a *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.types(a) {
@@ -17,13 +17,13 @@ func (s *session) closeInput(a *attachment) {
 }
 
 // types reports whether a client has the keyboard. The caller holds the lock.
-func (s *session) types(a *attachment) bool {
+func (s *exec) types(a *attachment) bool {
 	i := slices.IndexFunc(s.clients, func(c *attachment) bool { return c.shares })
 	return !a.shares || i >= 0 && s.clients[i] == a
 }
 
 // resize sets the size of the terminal to that of a client that types.
-func (s *session) resize(a *attachment, size api.WindowSize) {
+func (s *exec) resize(a *attachment, size api.WindowSize) {
 	s.resizing.Lock()
 	defer s.resizing.Unlock()
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *session) resize(a *attachment, size api.WindowSize) {
 
 // fit gives the terminal the size of the client that has got the keyboard because another
 // one left.
-func (s *session) fit() {
+func (s *exec) fit() {
 	s.resizing.Lock()
 	defer s.resizing.Unlock()
 	s.mu.Lock()

@@ -81,8 +81,8 @@ type callRequest struct {
 	Request json.RawMessage `json:"request,omitempty"`
 }
 
-// started is the answer to exec and attach.
-type started struct {
+// startAnswer is the answer to exec and attach.
+type startAnswer struct {
 	Session sessionMessage `json:"session"`
 	// Window is the number of input bytes that the client may send before it
 	// gets credit.

@@ -9,7 +9,7 @@ const batch = maxData
 // credit and output as they arrive, last the exit or a failure, before which it
 // calls ending. It returns when everything was sent or the client has
 // disconnected.
-func (s *session) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
+func (s *exec) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
 	last := false
 	for {
 		if buf, last = s.take(a, buf); last {
@@ -29,7 +29,7 @@ func (s *session) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
 
 // take adds to buf what is to be sent to a client. It waits only if buf is
 // empty.
-func (s *session) take(a *attachment, buf []byte) (_ []byte, last bool) {
+func (s *exec) take(a *attachment, buf []byte) (_ []byte, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -54,7 +54,7 @@ func (s *session) take(a *attachment, buf []byte) (_ []byte, last bool) {
 // takeCredit grants input in halves of a window. A client that has used up its
 // window always gets another half, and one that types is not sent credit for
 // every key.
-func (s *session) takeCredit(a *attachment, buf []byte) []byte {
+func (s *exec) takeCredit(a *attachment, buf []byte) []byte {
 	if a.credit < window/2 {
 		return buf
 	}
@@ -64,13 +64,13 @@ func (s *session) takeCredit(a *attachment, buf []byte) []byte {
 	return buf
 }
 
-func (s *session) takeOutput(a *attachment, buf []byte) []byte {
+func (s *exec) takeOutput(a *attachment, buf []byte) []byte {
 	before := a.pos
 	for left := batch; left > 0 && a.pos < s.out.end; {
 		at := len(buf)
 		buf = appendFrame(buf, kindStdout, nil)
 		body := len(buf)
-		buf = grown(buf, min(left, int(s.out.end-a.pos)))
+		buf = grow(buf, min(left, int(s.out.end-a.pos)))
 		stream, n := s.out.read(a.pos, buf[body:])
 		a.pos += uint64(n)
 		if a.refuses(stream) {
@@ -87,8 +87,8 @@ func (s *session) takeOutput(a *attachment, buf []byte) []byte {
 	return buf
 }
 
-// grown lengthens b by n bytes.
-func grown(b []byte, n int) []byte {
+// grow lengthens b by n bytes.
+func grow(b []byte, n int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		b = append(make([]byte, 0, max(need, 2*cap(b))), b...)
 	}

@@ -59,7 +59,7 @@ func TestKeptArgs(t *testing.T) {
 			t.Errorf("%d arguments: %d kept, cut %v", len(c.args), len(kept), cut)
 		}
 		// The largest still goes through the socket.
-		if _, err := appendMessage(nil, kindStarted, started{Session: newSessionMessage(Session{ID: "x", Args: kept})}); err != nil {
+		if _, err := appendMessage(nil, kindStarted, startAnswer{Session: newSessionMessage(Session{ID: "x", Args: kept})}); err != nil {
 			t.Error(err)
 		}
 	}

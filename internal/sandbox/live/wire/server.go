@@ -81,7 +81,7 @@ type server struct {
 	mu       sync.Mutex
 	stopping bool
 	running  int // commands, started or about to start
-	sessions map[string]*session
+	sessions map[string]*exec
 	ended    []string // the oldest first
 	places   int      // taken by connections
 	// conns records for each connection whether it takes a place.
@@ -108,7 +108,7 @@ func Serve(ctx context.Context, l net.Listener, h Host, o Options) error {
 func newServer(h Host, o Options) *server {
 	return &server{
 		host: h, opt: o.withDefaults(),
-		sessions: map[string]*session{}, conns: map[*net.UnixConn]bool{},
+		sessions: map[string]*exec{}, conns: map[*net.UnixConn]bool{},
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *server) accept(ctx context.Context, l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			if ctx.Err() == nil && passes(err) && pause(ctx) {
+			if ctx.Err() == nil && isTemporary(err) && pause(ctx) {
 				continue
 			}
 			return fmt.Errorf("accept: %w", err)
@@ -139,9 +139,9 @@ func (s *server) accept(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// passes reports whether accepting may work again later: the process or the
+// isTemporary reports whether accepting may work again later: the process or the
 // host lacks a resource, or a client gave up.
-func passes(err error) bool {
+func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
 			return true
@@ -246,8 +246,8 @@ func (s *server) shutdown() {
 	s.work.Wait()
 }
 
-// promise reserves a place for a command that is about to start.
-func (s *server) promise() error {
+// reserve reserves a place for a command that is about to start.
+func (s *server) reserve() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -271,7 +271,7 @@ func (s *server) unpromise() {
 
 // register makes a running command a session, and waits for its end in the
 // background. If it cannot be registered it is killed.
-func (s *server) register(ses *session, p Process) error {
+func (s *server) register(ses *exec, p Process) error {
 	s.mu.Lock()
 	ses.proc, ses.info.ID = p, p.ID()
 	_, taken := s.sessions[p.ID()]
@@ -301,7 +301,7 @@ func (s *server) register(ses *session, p Process) error {
 }
 
 // retire keeps an ended session, and drops the oldest ended one.
-func (s *server) retire(ses *session, registered bool) {
+func (s *server) retire(ses *exec, registered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
@@ -315,7 +315,7 @@ func (s *server) retire(ses *session, registered bool) {
 	}
 }
 
-func (s *server) find(id string) (*session, error) {
+func (s *server) find(id string) (*exec, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ses := s.sessions[id]; ses != nil {
@@ -331,7 +331,7 @@ func (s *server) find(id string) (*session, error) {
 // list returns every session, the oldest first.
 func (s *server) list() []Session {
 	s.mu.Lock()
-	all := make([]*session, 0, len(s.sessions))
+	all := make([]*exec, 0, len(s.sessions))
 	for _, ses := range s.sessions {
 		all = append(all, ses)
 	}

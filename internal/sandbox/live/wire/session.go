@@ -18,7 +18,7 @@ const (
 	maxAttached = 16
 )
 
-// session is one command and its output.
+// exec is one command and its output.
 //
 // Output goes into a ring. Each attached client has a position in it and a
 // goroutine that sends from there on (see pump). The command blocks only while
@@ -26,7 +26,7 @@ const (
 // client can slow only its own command, the ring bounds the memory, replay is a
 // client that begins at the oldest byte, and the exit follows the output
 // because it is sent at the end of the ring.
-type session struct {
+type exec struct {
 	stall time.Duration
 	grace time.Duration
 
@@ -70,8 +70,8 @@ type attachment struct {
 	failure error // to be sent before the connection ends
 }
 
-func newSession(c Command, o Options) *session {
-	s := &session{
+func newSession(c Command, o Options) *exec {
+	s := &exec{
 		stall: o.StallLimit, grace: o.Grace, main: c.Main,
 		out:  ring{limit: o.ReplayBytes},
 		done: make(chan struct{}),
@@ -99,7 +99,7 @@ func keepArgs(args []string) (kept []string, cut bool) {
 }
 
 // streams returns the command's streams for the Host.
-func (s *session) streams(c Command) Streams {
+func (s *exec) streams(c Command) Streams {
 	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}, Ended: s.reportTyped}
 	if c.Stdin {
 		st.In = typing{s}
@@ -108,18 +108,18 @@ func (s *session) streams(c Command) Streams {
 }
 
 type output struct {
-	s      *session
+	s      *exec
 	stream kind
 }
 
 func (o output) Write(p []byte) (int, error) { return o.s.write(o.stream, p) }
 
-type typing struct{ s *session }
+type typing struct{ s *exec }
 
 func (t typing) Read(p []byte) (int, error) { return t.s.read(p) }
 
 // write adds output of the command and waits while clients are behind.
-func (s *session) write(stream kind, p []byte) (int, error) {
+func (s *exec) write(stream kind, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	written := 0
@@ -144,7 +144,7 @@ func (s *session) write(stream kind, p []byte) (int, error) {
 
 // closedByAll reports whether all clients have closed a stream. The streams of a
 // detachable command stay open, because a client may attach later.
-func (s *session) closedByAll(stream kind) bool {
+func (s *exec) closedByAll(stream kind) bool {
 	if s.info.Detachable || len(s.clients) == 0 {
 		return false
 	}
@@ -161,7 +161,7 @@ func (a *attachment) refuses(stream kind) bool {
 }
 
 // slowest returns the oldest position that a client still needs.
-func (s *session) slowest() uint64 {
+func (s *exec) slowest() uint64 {
 	keep := s.out.end
 	for _, a := range s.clients {
 		keep = min(keep, a.pos)
@@ -172,7 +172,7 @@ func (s *session) slowest() uint64 {
 // awaitSpace waits for a change. A single client may block its command without
 // limit, as a full pipe would; one that also blocks others is dropped after
 // StallLimit.
-func (s *session) awaitSpace() {
+func (s *exec) awaitSpace() {
 	s.blocked++
 	defer func() { s.blocked-- }()
 	if len(s.clients) < 2 {
@@ -202,7 +202,7 @@ func (s *session) awaitSpace() {
 }
 
 // read passes the input of clients to the command.
-func (s *session) read(p []byte) (int, error) {
+func (s *exec) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -224,7 +224,7 @@ func (s *session) read(p []byte) (int, error) {
 
 // feed adds input of a client. Input after its end, and that of a client that only
 // watches, is dropped.
-func (s *session) feed(a *attachment, p []byte) error {
+func (s *exec) feed(a *attachment, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(p) > a.window {
@@ -244,7 +244,7 @@ func (s *session) feed(a *attachment, p []byte) error {
 
 // reportTyped reports what clients have typed that do not share the keyboard, before
 // anybody is told that the command has ended.
-func (s *session) reportTyped() {
+func (s *exec) reportTyped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.clients {
@@ -261,7 +261,7 @@ func (a *attachment) reportTyped() {
 }
 
 // refuse closes one stream for one client.
-func (s *session) refuse(a *attachment, stream kind) {
+func (s *exec) refuse(a *attachment, stream kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stream == kindStderr {
@@ -274,7 +274,7 @@ func (s *session) refuse(a *attachment, stream kind) {
 
 // attach adds a client, which begins with the oldest output that is kept. typed, if not
 // nil, is told how much it typed.
-func (s *session) attach(drop func(), keyboard api.Keyboard, typed func(bytes int)) (*attachment, error) {
+func (s *exec) attach(drop func(), keyboard api.Keyboard, typed func(bytes int)) (*attachment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.clients) == maxAttached {
@@ -292,7 +292,7 @@ func (s *session) attach(drop func(), keyboard api.Keyboard, typed func(bytes in
 
 // leave removes a client. When the last one leaves, a command that is not
 // detachable is ended.
-func (s *session) leave(a *attachment) {
+func (s *exec) leave(a *attachment) {
 	s.mu.Lock()
 	s.remove(a)
 	if len(s.clients) == 0 && !s.ended && !s.hungUp && !s.info.Detachable {
@@ -304,7 +304,7 @@ func (s *session) leave(a *attachment) {
 	s.fit()
 }
 
-func (s *session) remove(a *attachment) {
+func (s *exec) remove(a *attachment) {
 	a.gone = true
 	a.reportTyped()
 	for i, c := range s.clients {
@@ -318,7 +318,7 @@ func (s *session) remove(a *attachment) {
 
 // hangUp ends the command with SIGHUP, as a closed terminal does, and kills it
 // if it does not end.
-func (s *session) hangUp() {
+func (s *exec) hangUp() {
 	_ = s.proc.Signal(int(syscall.SIGHUP))
 	timer := time.NewTimer(s.grace)
 	defer timer.Stop()
@@ -330,7 +330,7 @@ func (s *session) hangUp() {
 }
 
 // fail records the error of a client. The pump sends it, and then ends the connection.
-func (s *session) fail(a *attachment, err error) {
+func (s *exec) fail(a *attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.failure = err
@@ -338,7 +338,7 @@ func (s *session) fail(a *attachment, err error) {
 }
 
 // end records the exit. Pending output is still sent.
-func (s *session) end(exit Exit) {
+func (s *exec) end(exit Exit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exit.Killed = exit.Killed || s.hungUp
@@ -350,7 +350,7 @@ func (s *session) end(exit Exit) {
 }
 
 // describe returns the public description of the session.
-func (s *session) describe() Session {
+func (s *exec) describe() Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.info

@@ -185,9 +185,9 @@ func (l *Listener) Close() error {
 	return l.err
 }
 
-// Lost reports whether the name was removed or given to another server: nobody can
+// IsLost reports whether the name was removed or given to another server: nobody can
 // connect any more.
-func (l *Listener) Lost() bool {
+func (l *Listener) IsLost() bool {
 	ino, err := inode(l.dir, l.name)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && ino != l.ino
 }

@@ -221,8 +221,8 @@ func (r *Receiver) next() ([]byte, bool) {
 	return data, true
 }
 
-// Kept returns how much has come that Copy has not used.
-func (r *Receiver) Kept() int {
+// Buffered returns how much has come that Copy has not used.
+func (r *Receiver) Buffered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kept

@@ -33,7 +33,7 @@ func Main() {
 	runtime.LockOSThread()
 	host := frames.New(os.Stdin, os.Stdout, frames.MaxToGuest)
 	var g protocol.Guest
-	if err := greeted(host, &g); err != nil {
+	if err := readGreeting(host, &g); err != nil {
 		fail(err)
 	}
 	own, theirs, err := pair()
@@ -61,8 +61,8 @@ func pair() (own, theirs *protocol.Conn, err error) {
 	return own, theirs, err
 }
 
-// greeted reads what the host says first.
-func greeted(host *frames.Conn, g *protocol.Guest) error {
+// readGreeting reads what the host says first.
+func readGreeting(host *frames.Conn, g *protocol.Guest) error {
 	f, err := host.Read()
 	if err == nil && f.Kind != frames.Hello {
 		err = frames.ErrMalformed

@@ -109,8 +109,8 @@ func arguments(dir string, name []byte) [][]byte {
 	return bytes.Split(text, []byte{0})
 }
 
-// running are the processes but this one that have not ended, with their starts.
-func running() map[int]int64 {
+// runningProcesses are the processes but this one that have not ended, with their starts.
+func runningProcesses() map[int]int64 {
 	list := map[int]int64{}
 	for _, pid := range numbers() {
 		if p, start, ok := readProcess(pid, 0); ok && pid != 1 && p.State != "Z" {
@@ -124,13 +124,13 @@ func running() map[int]int64 {
 // all that it asked have ended.
 func terminate(milliseconds uint32) []byte {
 	deadline := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
-	asked := running()
+	asked := runningProcesses()
 	for pid := range asked {
 		_ = unix.Kill(pid, unix.SIGTERM) // one that has ended needs no signal
 		_ = unix.Kill(pid, unix.SIGCONT) // one that was stopped must go on to hear it
 	}
 	for {
-		left := running()
+		left := runningProcesses()
 		maps.DeleteFunc(left, func(pid int, start int64) bool {
 			was, ok := asked[pid]
 			return !ok || was != start

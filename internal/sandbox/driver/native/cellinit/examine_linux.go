@@ -22,11 +22,11 @@ func examine(p *protocol.Examination) []protocol.Finding {
 		{protocol.HoldsNoNewPrivs, func() error { return is(unix.PR_GET_NO_NEW_PRIVS, 1) }},
 		{protocol.HoldsCapabilities, noCapabilities},
 		{protocol.HoldsHiddenInit, func() error { return is(unix.PR_GET_DUMPABLE, 0) }},
-		{protocol.HoldsSeccomp, func() error { return refused(unix.EPERM, readClock()) }},
+		{protocol.HoldsSeccomp, func() error { return checkRefused(unix.EPERM, readClock()) }},
 		{protocol.HoldsLandlock, func() error {
-			return refused(unix.EACCES, unix.Mknod("/dev/shm/device", unix.S_IFCHR|0o600, 0))
+			return checkRefused(unix.EACCES, unix.Mknod("/dev/shm/device", unix.S_IFCHR|0o600, 0))
 		}},
-		{protocol.HoldsDeadSockets, func() error { return refused(unix.ECONNREFUSED, connectTo(string(p.Socket))) }},
+		{protocol.HoldsDeadSockets, func() error { return checkRefused(unix.ECONNREFUSED, connectTo(string(p.Socket))) }},
 		{protocol.HoldsProc, coveredProc},
 		{protocol.HoldsReadOnly, readOnlySystem},
 		{protocol.HoldsInside, noNestedUser},
@@ -36,8 +36,8 @@ func examine(p *protocol.Examination) []protocol.Finding {
 	return list
 }
 
-// refused returns nil if a call gave the expected error.
-func refused(want, got error) error {
+// checkRefused returns nil if a call gave the expected error.
+func checkRefused(want, got error) error {
 	switch {
 	case errors.Is(got, want):
 		return nil
@@ -165,7 +165,7 @@ func noNestedUser() error {
 	if errors.Is(err, unix.ENOSPC) {
 		return nil
 	}
-	return refused(unix.EPERM, err)
+	return checkRefused(unix.EPERM, err)
 }
 
 // beNoticed makes a call that the filter reports.

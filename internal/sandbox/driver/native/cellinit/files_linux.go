@@ -14,7 +14,7 @@ func (r *rootfs) ownFiles(dir int) error {
 	if len(r.plan.Files) == 0 {
 		return nil
 	}
-	from, err := r.passed(r.plan.FilesFD)
+	from, err := r.passedDescriptor(r.plan.FilesFD)
 	if err != nil {
 		return err
 	}

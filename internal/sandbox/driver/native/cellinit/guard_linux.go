@@ -21,8 +21,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/kernel/syscalls"
 )
 
-// guarded describes the controls that guard has put on the thread.
-type guarded struct {
+// describeGuards describes the controls that guard has put on the thread.
+type describeGuards struct {
 	landlock string
 	seccomp  string
 	listener int // of denied calls, or -1
@@ -31,7 +31,7 @@ type guarded struct {
 }
 
 // descriptors are what the parent gets, besides sockets, in the order of a report.
-func (g *guarded) descriptors(namespaces []int) (list []int) {
+func (g *describeGuards) descriptors(namespaces []int) (list []int) {
 	if g.listener >= 0 {
 		list = append(list, g.listener)
 	}
@@ -44,8 +44,8 @@ func (g *guarded) descriptors(namespaces []int) (list []int) {
 
 // guard puts the last controls on the calling thread, from which every command
 // is forked. Nothing of the init's own that needs more may come after it.
-func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
-	g := guarded{listener: -1, rules: -1}
+func guard(p protocol.Guard, w protocol.Without) (describeGuards, error) {
+	g := describeGuards{listener: -1, rules: -1}
 	if !w.Has(control.Landlock) && !p.Template && !p.Runtime {
 		if err := g.restrictFiles(p); err != nil {
 			return g, fault.Wrap("landlock", fault.CauseLandlock, err)
@@ -66,7 +66,7 @@ func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
 		g.seccomp += "; " + LiveControl
 	}
 	if g.listener < 0 {
-		g.degraded = append(g.degraded, unheard(p)...)
+		g.degraded = append(g.degraded, missingListener(p)...)
 	}
 	if len(p.AllowSyscalls) > 0 {
 		g.degraded = append(g.degraded, "seccomp: the policy allows "+strings.Join(p.AllowSyscalls, ", "))
@@ -103,9 +103,9 @@ func notices(p protocol.Guard) (list seccomp.Notify) {
 	return list
 }
 
-// unheard returns what is missing without a listener. Attempts of a cell without a
+// missingListener returns what is missing without a listener. Attempts of a cell without a
 // network are counted all the same.
-func unheard(p protocol.Guard) (list []string) {
+func missingListener(p protocol.Guard) (list []string) {
 	if p.Notify {
 		list = append(list, "seccomp: the kernel reports no denied calls")
 	}
@@ -125,7 +125,7 @@ const (
 
 // restrictFiles says a second time, independently of mounts, what may be done
 // with files.
-func (g *guarded) restrictFiles(p protocol.Guard) error {
+func (g *describeGuards) restrictFiles(p protocol.Guard) error {
 	abi := landlock.ABI()
 	if abi < LeastLandlock && !p.BestEffort {
 		return fmt.Errorf("the kernel has ABI %d, at least %d is needed: %w", abi, LeastLandlock, unix.EOPNOTSUPP)
@@ -215,7 +215,7 @@ func plainLimits(openFiles, processes int64) error {
 		most, shared := userResources()[which]
 		switch {
 		case shared:
-			lim = bounded(lim, most)
+			lim = clamp(lim, most)
 		case which == unix.RLIMIT_NPROC && processes > 0:
 			// Processes are counted for each user of a user namespace.
 			lim.Max = min(lim.Max, uint64(processes))

@@ -99,13 +99,13 @@ func build(c *protocol.Conn) (*protocol.Plan, *broker, error) {
 }
 
 // report tells the parent that the cell is built.
-func (r *rootfs) report(g guarded) error {
+func (r *rootfs) report(g describeGuards) error {
 	p := r.plan
 	var examined []protocol.Finding
 	if p.Examine != nil {
 		examined = examine(p.Examine)
 	}
-	give, captured := g.descriptors(r.namespaces), r.captured()
+	give, captured := g.descriptors(r.namespaces), r.captureSockets()
 	if r.broker != nil && r.broker.root.guarded.listener >= 0 {
 		give = append([]int{r.broker.root.guarded.listener}, give...)
 	}
@@ -153,36 +153,36 @@ func orEnd(err error) error {
 }
 
 // weaken takes from this thread everything that commands must not have.
-func (r *rootfs) weaken() (guarded, error) {
+func (r *rootfs) weaken() (describeGuards, error) {
 	p := r.plan
 	if p.Guard.Join {
 		var err error
 		if r.namespaces, err = openNamespaces(); err != nil {
-			return guarded{}, fault.At("namespaces", err)
+			return describeGuards{}, fault.At("namespaces", err)
 		}
 	}
 	if err := plainOOM(p.Without); err != nil {
-		return guarded{}, fault.At("oom score", err)
+		return describeGuards{}, fault.At("oom score", err)
 	}
 	if p.Packages {
 		root, err := startRootThread(p)
 		if err != nil {
-			return guarded{}, err
+			return describeGuards{}, err
 		}
 		r.broker = &broker{listener: r.asks, root: root}
 		r.degraded = append(r.degraded, root.degraded...)
 	}
 	if err := becomeSandbox(p.ID, p.Guard.Runtime && p.ID.Root, p.Without); err != nil {
-		return guarded{}, err
+		return describeGuards{}, err
 	}
 	keys, err := leaveKeyring(p.Without)
 	if err != nil {
-		return guarded{}, err
+		return describeGuards{}, err
 	}
 	r.degraded = append(r.degraded, keys...)
 	r.stepTimes.add("sandbox user, no capabilities")
 	if err := plainProcess(p.Guard, p.Without); err != nil {
-		return guarded{}, err
+		return describeGuards{}, err
 	}
 	r.stepTimes.add("limits and priority")
 	g, err := guard(p.Guard, p.Without)

@@ -33,7 +33,7 @@ func (r *rootfs) bind(b protocol.Bind) error {
 	var err error
 	switch {
 	case b.FD > 0:
-		fd, err = r.passed(b.FD)
+		fd, err = r.passedDescriptor(b.FD)
 	case b.ReadOnly:
 		fd, err = mountfd.CloneTree(unix.AT_FDCWD, string(b.Source), SystemAttr(r.without), -1)
 	default:
@@ -70,7 +70,7 @@ func (r *rootfs) attachDead(fd int, b protocol.Bind) error {
 	if err := mountfd.MoveTo(fd, r.stage, name); err != nil {
 		return err
 	}
-	shown, err := r.dead(r.stage, name)
+	shown, err := r.mountWithoutSockets(r.stage, name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (r *rootfs) overlays() error {
 // overlay makes one of an ordinary user's overlays, or takes a root caller's.
 func (r *rootfs) overlay(i int, o protocol.Overlay) (int, error) {
 	if o.FD > 0 {
-		return r.passed(o.FD)
+		return r.passedDescriptor(o.FD)
 	}
 	// What a policy makes writable below /etc has the host's directory at the bottom,
 	// and the cell's own files over it.
@@ -185,8 +185,8 @@ func (r *rootfs) linkLayers(dir string, o protocol.Overlay) error {
 		unix.Mkdir(mountfd.NameMount, 0o700))
 }
 
-// fixed makes paths in the cell's state such that they cannot be written to.
-func (r *rootfs) fixed() error {
+// fixPaths makes paths in the cell's state such that they cannot be written to.
+func (r *rootfs) fixPaths() error {
 	for _, target := range r.plan.Fixed {
 		if err := r.pin(string(target), unix.MOUNT_ATTR_RDONLY); err != nil {
 			return fault.At(fmt.Sprintf("read-only path %s", target), err)
@@ -325,8 +325,8 @@ func (r *rootfs) receiveMounts() error {
 	return nil
 }
 
-// passed is a descriptor that the parent sent.
-func (r *rootfs) passed(n int) (int, error) {
+// passedDescriptor is a descriptor that the parent sent.
+func (r *rootfs) passedDescriptor(n int) (int, error) {
 	if n > len(r.fds) {
 		return -1, errors.New("the plan names a descriptor that was not sent")
 	}

@@ -39,14 +39,14 @@ func (r *rootfs) newProc() (int, error) {
 // lowPorts lets the cell's user bind every port: the cell's addresses are its own.
 // Kernels without the setting keep the low ones for root.
 func lowPorts(proc int) error {
-	if err := set(proc, "net/ipv4/ip_unprivileged_port_start", "0"); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := setSysctl(proc, "net/ipv4/ip_unprivileged_port_start", "0"); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("low ports: %w", err)
 	}
 	return nil
 }
 
-// set writes a setting of the kernel's, which is a file beneath /proc/sys.
-func set(proc int, name, value string) error {
+// setSysctl writes a setting of the kernel's, which is a file beneath /proc/sys.
+func setSysctl(proc int, name, value string) error {
 	fd, err := unix.Openat(proc, settingsDir+"/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *rootfs) finishProc() error {
 	defer unix.Close(r.cellProc)
 	if r.plan.Capture && !r.without.Has(control.NetNS) {
 		for _, s := range capture.Settings() {
-			if err := set(r.cellProc, s.File, s.Value); err != nil {
+			if err := setSysctl(r.cellProc, s.File, s.Value); err != nil {
 				return fmt.Errorf("%s: %w", s.File, err)
 			}
 		}

@@ -90,7 +90,7 @@ func (r *rootfs) build() error {
 		{"absent paths", r.absent},
 		{"overlays", r.overlays},
 		{"links", r.linksInState},
-		{"read-only paths", r.fixed},
+		{"read-only paths", r.fixPaths},
 		{"masks", r.masks},
 		{"socket", r.localSocket},
 		{"package managers", r.packageSocket},
@@ -169,7 +169,7 @@ func (r *rootfs) findHost() (err error) {
 	}
 	switch {
 	case r.plan.RootFD > 0:
-		given, err = r.passed(r.plan.RootFD)
+		given, err = r.passedDescriptor(r.plan.RootFD)
 	case len(r.plan.Root) > 0:
 		given, err = mountfd.CloneTree(unix.AT_FDCWD, string(r.plan.Root), mountfd.AttrSystem, -1)
 	default:
@@ -216,7 +216,7 @@ func (r *rootfs) network() error {
 	var err error
 	if !r.plan.Capture {
 		if r.plan.Guard.Attempts {
-			if r.unanswered, err = capture.Unanswered(); err != nil {
+			if r.unanswered, err = capture.UnansweredSocket(); err != nil {
 				r.unanswered = 0
 			}
 		}
@@ -310,7 +310,7 @@ func (r *rootfs) enter() error {
 		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("detach the host's root: %w", err)
 		}
-		if err := r.alone(); err != nil {
+		if err := r.checkAlone(); err != nil {
 			return err
 		}
 	}
@@ -321,9 +321,9 @@ func (r *rootfs) enter() error {
 	return nil
 }
 
-// alone checks that nothing is stacked on the cell's root: a mount there would
+// checkAlone checks that nothing is stacked on the cell's root: a mount there would
 // not be seen at "/", but "/.." would lead into it.
-func (r *rootfs) alone() error {
+func (r *rootfs) checkAlone() error {
 	var own, top unix.Statx_t
 	if err := unix.Statx(r.root, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &own); err != nil {
 		return fmt.Errorf("stat root: %w", err)

@@ -13,7 +13,7 @@ import (
 // managers are forked from it.
 type rootThread struct {
 	work    chan func()
-	guarded guarded
+	guarded describeGuards
 	// degraded is what is not as it should be, besides what the controls say.
 	degraded []string
 }

@@ -56,9 +56,9 @@ func (r *rootfs) listen(name string, kind int) (int, error) {
 	return fd, nil
 }
 
-// captured returns the sockets for the host side: those of the network, and last the
+// captureSockets returns the sockets for the host side: those of the network, and last the
 // one of the plan. Without a network it is the socket for unanswered questions, if any.
-func (r *rootfs) captured() []int {
+func (r *rootfs) captureSockets() []int {
 	if r.sockets == nil && r.unanswered > 0 {
 		return []int{r.unanswered}
 	}

@@ -107,7 +107,7 @@ func (r *rootfs) show(p string) error {
 	if err := unix.Fstatat(r.host, strings.TrimPrefix(p, "/"), &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return r.link(p)
 	}
-	fd, err := r.dead(r.host, strings.TrimPrefix(p, "/"))
+	fd, err := r.mountWithoutSockets(r.host, strings.TrimPrefix(p, "/"))
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (r *rootfs) show(p string) error {
 func (r *rootfs) showBelow(dir int, name, source, target string) error {
 	for _, below := range r.mountedBelow(source) {
 		rest := strings.TrimPrefix(below, source)
-		fd, err := r.dead(dir, name+rest)
+		fd, err := r.mountWithoutSockets(dir, name+rest)
 		if errors.Is(err, unix.EACCES) {
 			continue // a mount that the cell's user could not enter anyway
 		}
@@ -136,11 +136,11 @@ func (r *rootfs) showBelow(dir int, name, source, target string) error {
 	return nil
 }
 
-// dead makes a read-only mount of a path of the host in which unix sockets are
+// mountWithoutSockets makes a read-only mount of a path of the host in which unix sockets are
 // dead: a process of the host that listens there cannot be reached. A directory
 // is shown through an overlay, whose inodes are not the ones that sockets are
 // bound to. What is mounted below a directory is not in it.
-func (r *rootfs) dead(dir int, name string) (int, error) {
+func (r *rootfs) mountWithoutSockets(dir int, name string) (int, error) {
 	src, err := unix.Openat2(dir, name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,

@@ -58,7 +58,7 @@ func (r *rootfs) limitUser(proc int, limits ...userLimit) error {
 		return nil
 	}
 	for _, l := range limits {
-		err := set(proc, "user/"+l.file, l.value)
+		err := setSysctl(proc, "user/"+l.file, l.value)
 		if errors.Is(err, unix.ENOENT) && l.file != noUserNamespaces.file {
 			continue
 		}
@@ -79,8 +79,8 @@ func userResources() map[int]uint64 {
 	}
 }
 
-// bounded returns a limit with none of its values above the most.
-func bounded(lim syscall.Rlimit, most uint64) syscall.Rlimit {
+// clamp returns a limit with none of its values above the most.
+func clamp(lim syscall.Rlimit, most uint64) syscall.Rlimit {
 	lim.Max = min(lim.Max, most)
 	lim.Cur = lim.Max
 	return lim

@@ -68,7 +68,7 @@ var Sharing sync.Mutex
 func (n *Config) Start(exe string, env []string, files []int) (pid, pidfd int, err error) {
 	Sharing.Lock()
 	defer Sharing.Unlock()
-	files, done, err := above(files)
+	files, done, err := duplicateAbove(files)
 	if err != nil {
 		return 0, -1, err
 	}
@@ -248,8 +248,8 @@ func PIDOf(pidfd int) (int, error) {
 	return 0, fmt.Errorf("number of a process: %w", unix.EBADF)
 }
 
-// above duplicates descriptors that would be overwritten before they are used.
-func above(files []int) (high []int, done func(), err error) {
+// duplicateAbove duplicates descriptors that would be overwritten before they are used.
+func duplicateAbove(files []int) (high []int, done func(), err error) {
 	var made []int
 	done = func() { mountfd.CloseAll(made) }
 	for _, fd := range files {

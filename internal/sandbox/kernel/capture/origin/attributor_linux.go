@@ -43,9 +43,9 @@ type Process struct {
 	Writable bool
 }
 
-// Trusted reports whether the cell cannot have made the executable. Only such a
+// IsTrusted reports whether the cell cannot have made the executable. Only such a
 // process may match a rule that names a binary.
-func (p Process) Trusted() bool { return !p.Unnamed && !p.Writable }
+func (p Process) IsTrusted() bool { return !p.Unnamed && !p.Writable }
 
 // Attributor finds the processes of one pid namespace that hold sockets of one
 // network namespace. It is safe for concurrent use.
@@ -230,7 +230,7 @@ func (a *Attributor) holders(inode uint64, found *executable, pid int) (Process,
 			continue
 		}
 		exe, err := a.executable(a.proc, p)
-		if vanished(err) {
+		if hasVanished(err) {
 			continue
 		}
 		if err != nil {

@@ -130,9 +130,9 @@ func (c Connect) destination() (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// Outside returns the address that the call connects to, if that is not the cell
+// OutsideAddress returns the address that the call connects to, if that is not the cell
 // itself, and whether by UDP. It is good for telling, not for deciding.
-func (c Connect) Outside() (to netip.AddrPort, udp, ok bool) {
+func (c Connect) OutsideAddress() (to netip.AddrPort, udp, ok bool) {
 	if to, ok = c.destination(); !ok || inner(to.Addr()) || to.Port() == 0 {
 		return to, false, false // a program that looks for its own address connects to port 0
 	}
@@ -153,7 +153,7 @@ func (a *Attributor) opener(c Connect, socket int) (Process, error) {
 		return Process{}, ErrGone
 	}
 	exe, err := a.executable(nil, c.Thread)
-	if vanished(err) {
+	if hasVanished(err) {
 		return Process{}, ErrGone
 	}
 	if err != nil {

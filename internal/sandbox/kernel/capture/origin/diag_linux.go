@@ -136,7 +136,7 @@ func diagAnswer(b, identity []byte) (uint32, error) {
 			return 0, errDiag
 		}
 		id := b[diagAnswerID:diagAnswerSize]
-		if !bytes.HasPrefix(id, identity) && !bytes.HasPrefix(unmapped(id), identity) {
+		if !bytes.HasPrefix(id, identity) && !bytes.HasPrefix(unmapIdentity(id), identity) {
 			return 0, nil // a listener that would take such a connection
 		}
 		return binary.NativeEndian.Uint32(b[diagInode:]), nil
@@ -144,10 +144,10 @@ func diagAnswer(b, identity []byte) (uint32, error) {
 	return 0, errDiag
 }
 
-// unmapped converts the identity of an IPv6 socket that uses IPv4, as Java's
+// unmapIdentity converts the identity of an IPv6 socket that uses IPv4, as Java's
 // do, to IPv4: the kernel finds it by its IPv4 addresses and then returns the
 // mapped ones.
-func unmapped(id []byte) []byte {
+func unmapIdentity(id []byte) []byte {
 	id = bytes.Clone(id[:diagFlow])
 	for i := diagAddrs; i < diagFlow; i += 16 {
 		addr := netip.AddrFrom16([16]byte(id[i:]))

@@ -94,7 +94,7 @@ func describe(who origin.Process, err error) string {
 	if who.Writable {
 		s += " writable"
 	}
-	if who.Trusted() {
+	if who.IsTrusted() {
 		s += " trusted"
 	}
 	return s

@@ -23,9 +23,9 @@ func openAt(dir *os.File, name string, flags, resolve uint64) (*os.File, error) 
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// vanished reports whether an error is about a process that has ended, or whose
+// hasVanished reports whether an error is about a process that has ended, or whose
 // executable the caller may not read.
-func vanished(err error) bool {
+func hasVanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
@@ -62,7 +62,7 @@ func (a *Attributor) processes() ([]int, error) {
 // holds reports whether a process has a descriptor whose link reads target.
 func (a *Attributor) holds(pid int, target string) (bool, error) {
 	dir, err := openDir(a.proc, strconv.Itoa(pid)+"/fd")
-	if vanished(err) {
+	if hasVanished(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Attributor) holds(pid int, target string) (bool, error) {
 		held = err == nil && string(link[:n]) == target
 		return !held
 	})
-	if vanished(err) {
+	if hasVanished(err) {
 		return false, nil
 	}
 	if err != nil {

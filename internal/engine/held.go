@@ -15,8 +15,8 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// session is one cell held under its lock, without unfinished work.
-type session struct {
+// held is one cell held under its lock, without unfinished work.
+type held struct {
 	e    *Engine
 	cell store.Cell
 	head store.Checkpoint
@@ -39,7 +39,7 @@ type session struct {
 	budget caller.Budget
 }
 
-func (s *session) read(tx *store.Tx) (err error) {
+func (s *held) read(tx *store.Tx) (err error) {
 	if s.cell, err = tx.CellByID(s.cell.ID); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *session) read(tx *store.Tx) (err error) {
 
 // reload reads the cell again: another process may have changed it before this one
 // got the lock.
-func (s *session) reload() error {
+func (s *held) reload() error {
 	err := s.e.Store.View(s.read)
 	if err != nil {
 		return fmt.Errorf("read cell %s: %w", s.cell.LastName, err)
@@ -60,13 +60,13 @@ func (s *session) reload() error {
 
 // unlockHome allows deletions while a long command runs: the record of the run
 // protects what it needs. The key may be replaced meanwhile, too.
-func (s *session) unlockHome() {
+func (s *held) unlockHome() {
 	s.e.Evidence.ForgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
 
-func (s *session) relockHome() (err error) {
+func (s *held) relockHome() (err error) {
 	if s.homeLock != nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *session) relockHome() (err error) {
 	return err
 }
 
-func (s *session) release() {
+func (s *held) release() {
 	if s.budget != nil {
 		s.budget.Close()
 	}
@@ -87,13 +87,13 @@ func (s *session) release() {
 	s.cellLock.Unlock()
 }
 
-func (s *session) liveError(err error) error {
+func (s *held) liveError(err error) error {
 	return fmt.Errorf("rewrite %s: %w", s.cell.Live, err)
 }
 
 // catchUp seals changes in a live directory since the last seal, outside of any
 // run, as a separate checkpoint. So they are not lost and not attributed to a run.
-func (s *session) catchUp(ctx context.Context) error {
+func (s *held) catchUp(ctx context.Context) error {
 	if s.cell.Live == "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ type drifted struct {
 
 // drift seals a live directory if it differs from a state, and returns nil if it
 // does not. Nothing is recorded yet.
-func (s *session) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
+func (s *held) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
 	sealed, err := s.e.Workspace.Drift(ctx, s.at, at.Layer, store.NewID("op"))
 	if err != nil {
 		return nil, driftError(s.cell.Live, err)
@@ -136,7 +136,7 @@ func (s *session) drift(ctx context.Context, at store.Checkpoint) (*drifted, err
 	return &drifted{s.e.NewCheckpoint(s.cell, at.ID, kindDrift, "", sealed), sealed.Changed}, nil
 }
 
-func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
+func (s *held) recordDrift(tx *store.Tx, next *drifted) error {
 	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func driftError(live string, err error) error {
 
 // squash replaces a state's deep stack of layers by one layer, so that mounts stay
 // fast. The checkpoint keeps its identity.
-func (s *session) squash(ctx context.Context) error {
+func (s *held) squash(ctx context.Context) error {
 	deep, err := s.e.Workspace.NeedsSquash(s.head.Layer)
 	if err != nil || !deep {
 		return err
@@ -175,7 +175,7 @@ func (s *session) squash(ctx context.Context) error {
 
 // dropSocket removes the socket of a killed supervisor. The caller holds the cell's
 // lock.
-func (s *session) dropSocket() error {
+func (s *held) dropSocket() error {
 	err := s.e.Store.Dir().Remove(home.SocketDir + "/" + s.cell.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -185,8 +185,8 @@ func (s *session) dropSocket() error {
 
 // name gives the head a name. A name never moves silently from one state to
 // another.
-func (s *session) name(tx *store.Tx, name string) error {
-	old, err := tx.Named(s.cell.ID, name)
+func (s *held) name(tx *store.Tx, name string) error {
+	old, err := tx.FindNamed(s.cell.ID, name)
 	if err == nil && old.ID == s.head.ID {
 		return nil
 	}
@@ -197,8 +197,8 @@ func (s *session) name(tx *store.Tx, name string) error {
 }
 
 // claim takes a name for the head, unless another state has it.
-func (s *session) claim(tx *store.Tx, name string) error {
-	old, err := tx.Named(s.cell.ID, name)
+func (s *held) claim(tx *store.Tx, name string) error {
+	old, err := tx.FindNamed(s.cell.ID, name)
 	if err == nil {
 		return api.Refusef(api.CodeNameTaken, "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
 	}
