@@ -76,7 +76,7 @@ func (r *run) automaticDecision() string {
 }
 
 // waitForEarlier leaves a run pending that would be accepted by a flag, if undecided work
-// before it would be accepted with it: nobody was shown that.
+// before it would be accepted with it, and was not shown.
 func (r *run) waitForEarlier() error {
 	if r.rec.Decision != accepted {
 		return nil

@@ -136,7 +136,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	}
 	begin := time.Now()
 	l.host = supervise.NewHost(l.config())
-	// Nobody is served before the cell exists: who connects earlier waits.
+	// No client is served before the cell exists: clients that connect earlier wait.
 	listening := inBackground(func() (err error) {
 		l.listener, err = wire.Listen(r.e.Socket(r.cell))
 		return err

@@ -252,7 +252,7 @@ func (o *output) tell() {
 	}
 }
 
-// end tells the readers that nothing will be added. The caller holds the lock.
+// end wakes the readers: nothing will be added. The caller holds the lock.
 func (o *output) end() {
 	o.ended = true
 	o.tell()

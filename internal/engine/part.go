@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// acceptedPart returns the part of the changes since a state that a caller accepts.
+// acceptedPart returns the changes since a state that the caller accepts.
 func (s *held) acceptedPart(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
 	pick, err := secretfiles.NewSelector(req.Only, req.Except)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // and are kept beside the policy of a cell for the operator's own runs there.
 
 // keptPins returns the pins that a cell keeps with a policy: those that the operator's
-// command line sends with it. A policy from anybody else has none.
+// command line sends with it. A policy of another caller has none.
 func (e *Engine) keptPins(f api.PolicyFile) []string {
 	if !e.Caller.CommandLine || e.Caller.Ceiling != nil {
 		return nil

@@ -80,7 +80,7 @@ func newProxied(t *testing.T, rules string) *proxied {
 	return p
 }
 
-// answer sends a request byte for byte. Status 0 is none.
+// answer sends a request byte for byte. Status 0 for none.
 func (p *proxied) answer(t *testing.T, method, target string, header []string) (status int, said policy.Explanation) {
 	t.Helper()
 	// A connection that is refused is reset, which may show at any step.

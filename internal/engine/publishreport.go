@@ -74,7 +74,7 @@ func (p *publication) halfDone(made, added, recorded error) error {
 	return failed
 }
 
-// announce says where the branch is.
+// announce prints where the branch is.
 func (p *publication) announce(here bool) string {
 	var at []string
 	if here {

@@ -30,7 +30,7 @@ type pastAttempt struct {
 	run, judge *receipt.Run // nil if it did not begin, or has not ended
 	score      *float64
 	elsewhere  []api.AreaChange
-	unfinished bool // a run was cut off, and nobody has finished it
+	unfinished bool // a run was cut off and is not finished yet
 }
 
 // name returns the present name of the attempt's cell, or the last one.
@@ -76,7 +76,7 @@ func (p *pastRace) numberOf(cellID string) int {
 	return slices.IndexFunc(p.attempts, func(a pastAttempt) bool { return a.fork.ID == cellID }) + 1
 }
 
-// pastRaceOf returns the race in which a cell is an attempt; nil if it is none. whole
+// pastRaceOf returns the race in which a cell is an attempt; nil if it is not one. whole
 // has the stored output of the judges checked, all of it.
 func (e *Engine) pastRaceOf(tx *store.Tx, c store.Cell, whole bool) (*pastRace, error) {
 	if c.ForkedCell == "" {

@@ -20,7 +20,7 @@ import (
 // was made from the same directory. What the daemon's cell has accepted comes to the
 // mirror as an archive, and is applied from there by the rules of any other cell.
 
-// AcceptedState returns the newest state of a cell up to which everything is accepted, the
+// AcceptedState returns the newest state of a cell that is accepted with all before it, the
 // states of the source that it contains, and which of the given roots it contains. With
 // receipts it lists those of the work in it.
 func (e *Engine) AcceptedState(_ context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error) {

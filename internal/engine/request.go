@@ -30,7 +30,7 @@ type runRequest struct {
 	// is the gateway that the cell had.
 	resumed *store.Pause
 	source  *network.Gateway
-	// session is the session of a coding agent that the run is; nil if it is none.
+	// session is the session of a coding agent that the run is; nil if it is not one.
 	session *api.SessionTerms
 	// packages lets programs in the cell have package managers executed as root there.
 	packages bool

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// requestClock tells which requests with a key are old enough to be forgotten. A
+// requestClock decides which requests with a key are old enough to be forgotten. A
 // request that is forgotten too early would be carried out again, so a wall clock that
 // was set ahead is believed only after requests made before have had their time by the
 // steady clock. One that was set back is believed at once: then they are kept longer.

@@ -15,7 +15,7 @@ import (
 // keepRequests is how long the answer to a request with a key is kept.
 const keepRequests = 24 * time.Hour
 
-// KeyedRequest is a request that is carried out once, whoever repeats it.
+// KeyedRequest is a request that is carried out once, also when it is repeated.
 type KeyedRequest struct {
 	Caller, Route, Key string
 	// Content is everything that the request says. Only a keyed hash of it is kept.

@@ -72,7 +72,7 @@ func (r readerUntil) Read(p []byte) (int, error) {
 }
 
 // ExpireUploads removes uploads that are older than a time, and files of unpacked
-// archives that nobody can use any more. With 0 it removes all.
+// archives that cannot be used any more. With 0 it removes all.
 func (e *Engine) ExpireUploads(age time.Duration) error {
 	dir, err := e.Store.Dir().OpenDir(uploadDir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -201,7 +201,7 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	return set, nil
 }
 
-// groupLogins tells a Set which credentials are the tokens of one login.
+// groupLogins marks in a Set the credentials of each login.
 func groupLogins(set *credential.Set, logins []api.Login) {
 	for _, l := range logins {
 		var names []string

@@ -44,7 +44,7 @@ func (g *Gateway) Known() (string, error) {
 	return string(text), err
 }
 
-// recall tells a Set what an earlier gateway of the cell returned as Known.
+// recall gives a Set what an earlier gateway of the cell returned as Known.
 func recall(set *credential.Set, text string) error {
 	if text == "" {
 		return nil

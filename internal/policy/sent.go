@@ -180,7 +180,7 @@ func (q Request) DecideVariants(header map[string][]string, decided Explanation,
 	if !decided.Allowed {
 		return decided
 	}
-	if e := q.elsewhere(explain); !e.Allowed || e.Audited {
+	if e := q.explainOtherPaths(explain); !e.Allowed || e.Audited {
 		return e
 	}
 	for _, name := range overriding() {
@@ -192,7 +192,7 @@ func (q Request) DecideVariants(header map[string][]string, decided Explanation,
 			}
 			e := explain(other)
 			if e.Allowed && !e.Audited {
-				e = other.elsewhere(explain)
+				e = other.explainOtherPaths(explain)
 			}
 			if !e.Allowed || e.Audited {
 				e.Reason = "the header " + name + " makes another request of this one: " + e.Reason
@@ -203,9 +203,9 @@ func (q Request) DecideVariants(header map[string][]string, decided Explanation,
 	return decided
 }
 
-// elsewhere decides about the other paths that servers may read. Where an encoded slash
+// explainOtherPaths decides about the other paths that servers may read. Where an encoded slash
 // may stand in a segment, deny rules hold for the path that has a slash there, too.
-func (q Request) elsewhere(explain func(Request) Explanation) Explanation {
+func (q Request) explainOtherPaths(explain func(Request) Explanation) Explanation {
 	if !strings.Contains(q.Path, "%") {
 		return Explanation{Allowed: true}
 	}

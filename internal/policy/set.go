@@ -204,7 +204,7 @@ func (f Filesystem) access(p string) pathAccess {
 	return access
 }
 
-// bothLimits returns the lower limits; 0 is none.
+// bothLimits returns the lower limits; 0 for none.
 func bothLimits(a, b Limits) Limits {
 	return Limits{
 		Memory: lower(a.Memory, b.Memory), Disk: lower(a.Disk, b.Disk), Output: lower(a.Output, b.Output), CPUs: lower(a.CPUs, b.CPUs),

@@ -79,7 +79,7 @@ func (c *comparison) sideWithin(x side, outer []side) bool {
 		if !c.spend(4 + len(x.ep.Ports)*len(y.ep.Ports)/16) {
 			return false
 		}
-		if !shared(x.ep.Ports, y.ep.Ports) || apart(x.ep.Host, y.ep.Host) {
+		if !shared(x.ep.Ports, y.ep.Ports) || areApart(x.ep.Host, y.ep.Host) {
 			continue
 		}
 		if !c.spend(len(x.binaries)*len(y.binaries) + length(x.binaries)*length(y.binaries)/256) {
@@ -92,7 +92,7 @@ func (c *comparison) sideWithin(x side, outer []side) bool {
 			return false
 		}
 		passes, reads = passes || y.ep.Protocol == TCP, reads || y.ep.Protocol != TCP
-		if y.ep.Protocol != TCP && apart(x.ep.Path, y.ep.Path) {
+		if y.ep.Protocol != TCP && areApart(x.ep.Path, y.ep.Path) {
 			continue
 		}
 		if y.ep.Protocol != TCP && !c.requestsWithin(x.ep, y.ep) {
@@ -113,7 +113,7 @@ func length(list []match.Path) (n int) {
 // meet reports whether a path could match a pattern of each list.
 func meet(a, b []match.Path) bool {
 	return slices.ContainsFunc(a, func(x match.Path) bool {
-		return slices.ContainsFunc(b, func(y match.Path) bool { return !apart(x, y) })
+		return slices.ContainsFunc(b, func(y match.Path) bool { return !areApart(x, y) })
 	})
 }
 
@@ -124,8 +124,8 @@ type pattern[T any] interface {
 	IsZero() bool
 }
 
-// apart reports whether nothing matches both patterns.
-func apart[T pattern[T]](a, b T) bool {
+// areApart reports whether nothing matches both patterns.
+func areApart[T pattern[T]](a, b T) bool {
 	_, some, err := a.Both(b)
 	return err == nil && !some
 }

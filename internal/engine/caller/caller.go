@@ -26,7 +26,7 @@ type Caller struct {
 	// MayGive reports whether the caller may give a run what else only the operator gives,
 	// by its name. nil is of all.
 	MayGive func(name string) bool
-	// Dir is the directory that relative paths of requests start from. "" is none:
+	// Dir is the directory that relative paths of requests start from. "" for none:
 	// then they are refused.
 	Dir string
 	// Home is the caller's home directory, or "".
@@ -35,7 +35,7 @@ type Caller struct {
 	// passes on, and for the search path.
 	Env []string
 	// Closed returns the directories that cells can have written: no program of the host
-	// is started from them. nil is none.
+	// is started from them. nil for none.
 	Closed hosttool.ExcludedDirs
 	// Git returns the caller's identity for git. It may be nil.
 	Git func() GitUser
@@ -57,7 +57,7 @@ type Caller struct {
 	Stderr io.Writer
 	// Sees reports whether the caller may know of a cell, by its name. nil is of all.
 	Sees func(cell string) bool
-	// Prefix begins the names of all cells of a token that is bound to them; "" is none.
+	// Prefix begins the names of all cells of a token that is bound to them; "" for none.
 	Prefix string
 	// MayUse reports whether the caller may use a line of the credentials file, by its
 	// name. nil is of all.

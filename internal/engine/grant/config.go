@@ -17,7 +17,7 @@ import (
 const maxConfig = 256 << 10
 
 // ReadConfig reads the grants of the operator's configuration file, which must
-// belong to the caller and be writable by nobody else. The error is os.ErrNotExist
+// belong to the caller, and no other user may write it. The error is os.ErrNotExist
 // if the file does not exist.
 func ReadConfig(name string) (List, error) {
 	text, err := fsx.ReadOwn(name, 0o022, maxConfig)

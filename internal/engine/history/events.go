@@ -60,7 +60,7 @@ func (h *History) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 	return []eventquery.Run{eventRun(r)}, err
 }
 
-// coveredRun refuses a run of a cell that a query does not cover, as one that nobody has.
+// coveredRun refuses a run of a cell that a query does not cover, as one that does not exist.
 func coveredRun(tx *store.Tx, r store.Run, q api.EventQuery) error {
 	cells := visibleCells{tx: tx, sees: q.Sees}
 	visible, err := cells.has(r.CellID)

@@ -9,7 +9,7 @@ import (
 
 // Requests whose sender is not known are recorded one by one up to a number; the others
 // are counted, and each peer gets one record for all of them when the window ends. So
-// nobody without a token fills the journal, or has older records removed from it.
+// callers without a token cannot fill the journal or push older records out of it.
 const (
 	strangerWindow = 10 * time.Minute
 	strangerEach   = 10  // records of one peer in a window

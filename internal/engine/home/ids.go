@@ -10,7 +10,7 @@ import (
 
 // CompleteID returns the one id of a table that a reference means, as store.Tx.Complete
 // does. What belongs to a cell that the caller may not know of does not exist, unless own
-// reports that a cell of the caller's has it too; nil is none. table is one of
+// reports that a cell of the caller's has it too; nil for none. table is one of
 // checkpoints, runs and statements; of statements only receipts exist for a caller who
 // sees a part of the cells.
 func (h *Home) CompleteID(tx *store.Tx, table, ref string, own func(id string) (bool, error)) (string, error) {

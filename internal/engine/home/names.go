@@ -379,7 +379,7 @@ func (h *Home) OutsideWorkspaces(what, file string) error {
 	return nil
 }
 
-// FirstTaken returns the first of the names that a cell has; "" is none.
+// FirstTaken returns the first of the names that a cell has; "" for none.
 func (h *Home) FirstTaken(names []string) (taken string, err error) {
 	err = h.Store.View(func(tx *store.Tx) error {
 		for _, name := range names {

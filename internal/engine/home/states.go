@@ -89,7 +89,7 @@ func (h *Home) Tree(c store.Checkpoint, area string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// DamageHint tells how to find out what is damaged.
+// DamageHint says how to find out what is damaged.
 const DamageHint = "`forkcell ls` shows the cells, and `verify CELL --all` names what is damaged in one"
 
 // LayerError returns the error for a damaged store, with a hint.

@@ -8,14 +8,14 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/store"
 )
 
-// LiveCell is a live cell, who started it, and its limits; 0 is none.
+// LiveCell is a live cell, who started it, and its limits; 0 for none.
 type LiveCell struct {
 	Cell, Actor string
 	Memory      int64 // bytes
 	CPUs        int64 // thousandths of a processor
 }
 
-// LiveCells returns the live cells of the home, whoever started them.
+// LiveCells returns the live cells of the home, of all callers.
 func (inv *Inventory) LiveCells(context.Context) (live []LiveCell, err error) {
 	if inv.Store == nil {
 		return nil, nil

@@ -40,7 +40,7 @@ const AttemptVariable = engine.AttemptVariable
 //
 // events is called for everything that happens, never twice at once. The result is
 // set once the attempts have their cells, also together with an error. A race that
-// nobody has won is no error. When ctx ends, the attempts end, and each one that had
+// no attempt wins is no error. When ctx ends, the attempts end, and each one that had
 // begun has a receipt; the error is then the cause of ctx. A failure of the engine
 // ends the whole race. Whatever happens, the cells are removed except those that the
 // request keeps.

@@ -88,7 +88,7 @@ func (b *Book) Check(secret string) (Grant, error) {
 	}
 	hash := sha256.Sum256([]byte(secret))
 	return b.find(func(x *index) *entry {
-		// The place of a hash in the map tells nothing about a secret, since nobody
+		// The place of a hash in the map reveals nothing about a secret, since no caller
 		// can choose the hash of one.
 		e := x.byHash[hash]
 		if e == nil || subtle.ConstantTimeCompare(e.hash[:], hash[:]) != 1 {

@@ -154,7 +154,7 @@ type copyScreen struct {
 	to       *CopyTarget
 	path     string // in the cell
 	received func(carry.Entry)
-	notDir   bool // the copy is none, and must be one
+	notDir   bool // the target is not a directory, and must be one
 	held     []api.Obstacle
 	more     int
 	err      error
@@ -231,7 +231,7 @@ func (s *copyScreen) remove(at *fsx.Step) error {
 	return at.Dir().Remove(at.Name)
 }
 
-// checkWritten looks at what was written: only then is it known which directories git takes
+// checkWritten checks what was written: only then is it known which directories git takes
 // for those of repositories.
 func (s *copyScreen) checkWritten(dir *fsx.Dir, temp string) error {
 	if s.err != nil {

@@ -32,7 +32,7 @@ func (e *Exchange) SendCopy(ctx context.Context, cell, p string, begin func() io
 	return copyResult(api.CopyRequest{}, false, s.out.Totals, s.lost.notes()).Notes, nil
 }
 
-// passOn copies a stream. The receiver checks it; an empty one is none.
+// passOn copies a stream. The receiver checks it; an empty one counts as none.
 func passOn(r io.Reader, begin func() io.Writer) error {
 	from := bufio.NewReaderSize(r, 64<<10)
 	if _, err := from.Peek(1); err != nil {

@@ -87,7 +87,7 @@ type visit struct {
 	raw         bool // everything that the command prints reaches the terminal
 	// lasting means that the end of this input does not end that of the command.
 	lasting bool
-	// left returns the line for somebody who left the command running; nil for that
+	// left returns the line for a caller who left the command running; nil for that
 	// of a shell.
 	left func() string
 	// result is how the command ended, after do; nil if it did not end.
@@ -154,7 +154,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	return document.Write(s.out, res)
 }
 
-// leftShell returns the line for somebody who left a command running.
+// leftShell returns the line for a caller who left a command running.
 func leftShell(cell, exec string) string {
 	return "left; `forkcell shell " + cell + " --attach " + exec + "` comes back"
 }
@@ -162,7 +162,7 @@ func leftShell(cell, exec string) string {
 // lastingInput is an input whose end is not passed on.
 type lastingInput struct {
 	io.Reader
-	done <-chan struct{} // closed when nobody reads any more
+	done <-chan struct{} // closed when the reader is gone
 }
 
 func (l lastingInput) Read(b []byte) (int, error) {

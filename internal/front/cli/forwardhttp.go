@@ -24,7 +24,7 @@ var (
 )
 
 // pageName returns a name of this host for the pages of a cell's port. It is new for each
-// forwarding, and nobody can guess it: a browser sends the cookies of a name to all of
+// forwarding, and it cannot be guessed: a browser sends the cookies of a name to all of
 // its ports, so under localhost the cell would get those of every application there, and
 // could set them. Browsers find every name below localhost on this host.
 func pageName(cell string) string {

@@ -15,7 +15,7 @@ func (s *frame) hostTools() hosttool.Finder { return hosttool.InEnv(os.Environ()
 
 // writtenDirs returns the directories that no program of the host is started from: what
 // cells of this home can have written, and the directory that a new cell would be made
-// from. It asks the engine that is open. A home that nobody has opened yet is closed
+// from. It asks the engine that is open. A home that is not open yet is closed
 // again: it cannot be opened for writing beside a connection that reads.
 func (s *frame) writtenDirs() (dirs []string, err error) {
 	if w, ok := s.opened.(writer); ok {

@@ -71,7 +71,7 @@ func (s *frame) chooseCell(cmd *cobra.Command, o *api.MCPOptions, from string) (
 }
 
 // cellOf returns the cell of a directory, with what changed there since it was made.
-// If there is none, it makes one. A cell that somebody uses stays as it is.
+// If there is none, it makes one. A cell in use stays as it is.
 func (s *frame) cellOf(ctx context.Context, e Engine, from string) (string, error) {
 	dir, err := filepath.Abs(from)
 	if err != nil {

@@ -182,7 +182,7 @@ typed, and at its end you watch. The input of the agent never ends here.`,
 	return cmd
 }
 
-// sessionEnded tells somebody who was attached to a session how it ended. by is the
+// sessionEnded prints how a session ended, for a caller who was attached to it. by is the
 // request that ended it, one of api.EndedBy or "".
 func (s *frame) sessionEnded(ctx context.Context, name, by string) error {
 	if by == api.EndedByRewind { // what is said of its state now is no longer true then
@@ -205,7 +205,7 @@ func (s *frame) sessionEnded(ctx context.Context, name, by string) error {
 	})
 }
 
-// leftSession returns the line for somebody who left a session running.
+// leftSession returns the line for a caller who left a session running.
 func leftSession(name string) string {
 	return "left; `forkcell session attach " + name + "` comes back"
 }

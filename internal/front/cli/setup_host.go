@@ -42,10 +42,10 @@ type host struct {
 	run        func(ctx context.Context, argv []string) error
 	// id is the number of a user, "" for one who does not exist.
 	id func(user string) string
-	// written returns the directories that cells may have written; nil is none.
+	// written returns the directories that cells may have written; nil for none.
 	written func() ([]string, error)
 	// replaceable returns the file or directory of a path that others than root can
-	// change, or ""; nil is none.
+	// change, or ""; nil for none.
 	replaceable func(path string) (string, error)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // MCP serves one cell to a language model until in ends. It has the REST API inside
-// this process: nobody listens.
+// this process: there is no listener.
 func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) (err error) {
 	if home == "" {
 		if home, err = local.DefaultHome(); err != nil {

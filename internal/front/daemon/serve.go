@@ -96,7 +96,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	if err := ready(listening.names); err != nil {
 		return errors.Join(err, listening.close())
 	}
-	// Without a service manager nobody is told.
+	// Without a service manager nothing is notified.
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	return s.Serve(ctx, listening.all...)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // siteName returns a name of this host for the pages. It is new for each daemon, and
-// nobody can guess it: a browser sends the cookies of a name to all of its ports, and
+// cannot be guessed: a browser sends the cookies of a name to all of its ports, and
 // a cell may listen on one of them through port-forward. Browsers find every name
 // below localhost on this host.
 func siteName() string { return "forkcell-" + strings.ToLower(rand.Text()[:16]) + ".localhost" }
@@ -57,7 +57,7 @@ type pageVisit struct {
 func (v pageVisit) Engine(expect *int64) web.Engine { return v.engine.As(v.Caller(expect)) }
 
 // loopback is a listener on this host that is made when it is first asked for: a
-// daemon that nobody looks at listens on no port.
+// daemon whose pages are not used listens on no port.
 type loopback struct {
 	mu    sync.Mutex
 	serve func(net.Listener)

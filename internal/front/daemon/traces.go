@@ -13,7 +13,7 @@ import (
 )
 
 // startTraces makes the daemon's spans, if its environment names a collector of them.
-// end sends the last ones. Without a collector spans is nil, and nobody is connected to.
+// end sends the last ones. Without a collector spans is nil, and no connection is made.
 func startTraces(ctx context.Context, log *slog.Logger) (spans trace.TracerProvider, end func(), err error) {
 	config, on, err := otlp.FromEnvironment(os.Getenv)
 	if err != nil {

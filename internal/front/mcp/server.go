@@ -51,7 +51,7 @@ func (r Rights) hiddenArguments() (names []string) {
 }
 
 // hides reports whether a caller does not see a field with the operator's word. What opens
-// a directory of the host is for nobody: a model does not decide about that.
+// a directory of the host is hidden from all: a model does not decide about that.
 func (r Rights) hides(word string) bool {
 	switch word {
 	case "", api.OperatorAdds, api.OperatorMode, api.OperatorOutput:

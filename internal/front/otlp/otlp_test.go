@@ -36,7 +36,7 @@ func TestEnvironment(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		env      []string
-		endpoint string // "" is none
+		endpoint string // "" for none
 		fails    string
 	}{
 		{"nothing", nil, "", ""},

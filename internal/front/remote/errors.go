@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
 
-// asEngineError returns what a request answered, with its error as that of an engine.
+// asEngineError converts a client's error to an api.Error.
 func asEngineError[T any](doc T, err error) (T, error) { return doc, failure(err) }
 
 // failure returns the error of a request as that of an engine: with its kind, which
@@ -62,7 +62,7 @@ func reportedError(p *client.Error) *api.Error {
 }
 
 // unknownToDaemon returns the parameter or field that a daemon has refused because it has
-// none of that name; "" is none. This program sends only those of its own version.
+// none of that name; "" for none. This program sends only those of its own version.
 func unknownToDaemon(details []string) string {
 	for _, d := range details {
 		place, what, _ := strings.Cut(d, ": ")
@@ -73,7 +73,7 @@ func unknownToDaemon(details []string) string {
 	return ""
 }
 
-// startCause tells a command that does not exist from one that cannot be executed.
+// startCause distinguishes a command that does not exist from one that cannot be executed.
 func startCause(message string) driver.Cause {
 	if strings.HasPrefix(message, "command not found") {
 		return driver.CauseNotFound

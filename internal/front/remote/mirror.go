@@ -256,7 +256,7 @@ func (e *Engine) refreshFromHere(ctx context.Context, r api.RefreshRequest) (res
 }
 
 // appliedHere returns the state of a cell that its directory on this machine has, or "" if
-// the daemon knows it, or nobody does.
+// only the daemon may know it.
 func (e *Engine) appliedHere(ctx context.Context, name string) (state string, err error) {
 	if e.client.Local() {
 		return "", nil

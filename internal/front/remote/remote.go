@@ -51,7 +51,7 @@ func Open(o api.DaemonOptions, caller caller.Caller, homes Homes) (*Engine, func
 }
 
 // readToken reads a token. A file that others can read is refused, as ssh refuses such
-// a key; a pipe is nobody else's.
+// a key; no other process has the pipe.
 func readToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *Server) export(ctx context.Context, x *exchange, in *exportInput) {
 }
 
 // archive answers with an archive of a type that write makes. A failure after its beginning
-// breaks the connection off, so that nobody takes the archive for whole.
+// breaks the connection off, so that the archive cannot pass for whole.
 func (x *exchange) archive(kind string, write func(begin func() io.Writer) error) {
 	begun := false
 	err := write(func() io.Writer {

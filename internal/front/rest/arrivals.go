@@ -18,7 +18,7 @@ const arrivalLimit = time.Second
 type arrivals struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
-	none  chan struct{} // closed when none is left; nil if nobody waits
+	none  chan struct{} // closed when none is left; nil without a waiter
 }
 
 // expect adds a connection until its first request has come, or it has been closed.

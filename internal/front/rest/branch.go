@@ -130,7 +130,7 @@ func branchNames(req api.BranchRequest) (names []string) {
 	return names
 }
 
-// narrower returns the smaller one of two limits. 0 is none.
+// narrower returns the smaller one of two limits. 0 for none.
 func narrower(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return max(a, b)

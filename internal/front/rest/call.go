@@ -35,7 +35,7 @@ type call struct {
 	id     string
 	caller sender
 	engine Engine
-	// standin is the ceiling of a session whose sender has none of its own; nil is none.
+	// standin is the ceiling of a session whose sender has none of its own; nil for none.
 	standin *api.PolicyFile
 	// commands reports that hints name commands and flags of the command line.
 	commands bool
@@ -95,7 +95,7 @@ func (c sender) may(s Scope) bool {
 // root, --ro, grants of the host.
 func (c sender) mayGive() bool { return c.isOperator() }
 
-// id tells callers who are not the operator apart.
+// id distinguishes callers other than the operator.
 func (c sender) id() string {
 	if c.local || c.grant.ID == "" {
 		return ""

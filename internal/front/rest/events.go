@@ -91,7 +91,7 @@ func (f EventFilter) query(c *call) (q api.EventQuery, err error) {
 		if err != nil {
 			return q, api.Usagef("use a number or a name of docs/formats/events.md", "unknown class %q", f.Class)
 		}
-		// Records of requests name callers and cells of everybody.
+		// Records of requests name all callers and cells.
 		if class == event.APIActivity && !c.caller.may(Unbounded) {
 			return q, c.deny(Unbounded)
 		}

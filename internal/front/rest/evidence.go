@@ -38,7 +38,7 @@ func (s *Server) listReceipts(ctx context.Context, c *call, in *OfCell) (*api.Li
 	return cut(in.Page, list, func(r api.ReceiptInfo) string { return timeKey(r.CreatedAt, r.ReceiptID) })
 }
 
-// visible refuses the name of a cell that the caller may not know of. "" is none.
+// visible refuses the name of a cell that the caller may not know of. "" for none.
 func (c *call) visible(cell string) error {
 	if cell != "" && !c.caller.sees(cell) {
 		return api.Missing("cell", cell, "")

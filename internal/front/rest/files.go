@@ -148,7 +148,7 @@ func (s *Server) readFile(ctx context.Context, x *exchange, in *readFileInput) {
 	http.ServeContent(&rangeProblems{ResponseWriter: timedWriter{x.w}, x: x}, x.r, "", f.Info.MTime, f.Content)
 }
 
-// hintArchive tells the reader of a directory how it is read.
+// hintArchive says how a directory is read.
 func hintArchive(err error) error {
 	told, ok := errors.AsType[*api.Error](err)
 	if !ok || told.Code != api.CodeNotFile || told.Hint != "" {

@@ -107,7 +107,7 @@ func (s *Server) carryOutOnce(w http.ResponseWriter, r *http.Request, c *call) {
 	}
 	q, known, end, err := s.claim(r.Context(), requests, k)
 	if err != nil {
-		writeProblem(w, s.problemOf(c, err)) // nobody reads it if the caller is gone
+		writeProblem(w, s.problemOf(c, err)) // it is lost if the caller is gone
 		return
 	}
 	defer end()
@@ -118,7 +118,7 @@ func (s *Server) carryOutOnce(w http.ResponseWriter, r *http.Request, c *call) {
 	s.carryOut(w, r, c, requests, q)
 }
 
-// claim waits until nobody else works on a request, and records it unless it is known.
+// claim waits until no other caller works on a request, and records it unless it is known.
 // end must be called when it is answered.
 func (s *Server) claim(ctx context.Context, requests requestKeeper, k engine.KeyedRequest) (q store.Request, known bool, end func(), err error) {
 	end, err = s.keyed.begin(ctx, strings.Join([]string{k.Caller, k.Route, k.Key}, "\x00"))

@@ -130,7 +130,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// answerPanic answers a request whose handler has failed with a panic v; nil is none. An
+// answerPanic answers a request whose handler has failed with a panic v; nil for none. An
 // answer that has begun is cut off.
 func (s *Server) answerPanic(w *observedAnswer, c *call, v any) {
 	switch v {

@@ -43,7 +43,7 @@ func (s *Server) addBeside(o op.Op, h http.HandlerFunc) {
 
 // Sender is who sent a request to a mounted handler.
 type Sender struct {
-	// ID tells the sender from others.
+	// ID identifies the sender.
 	ID string
 	// Client acts for the sender.
 	Client *Client

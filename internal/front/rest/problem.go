@@ -81,7 +81,7 @@ func newProblem(id string, status int, e *api.Error) *problem {
 }
 
 // statusOf returns the HTTP status of an error, by the table of codes. A code may
-// stand for a failure of the caller or of the daemon; the kind of the error tells.
+// stand for a failure of the caller or of the daemon; the kind of the error decides.
 func statusOf(e *api.Error) int {
 	codes := api.Codes()
 	at := slices.IndexFunc(codes, func(c api.CodeInfo) bool { return c.Code == e.Code })

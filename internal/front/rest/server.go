@@ -40,7 +40,7 @@ type Config struct {
 	// AllowSource are the directories of the host that callers with a token may
 	// name, with everything below them.
 	AllowSource []string
-	// CredentialsFile is the operator's file of credentials; "" is none.
+	// CredentialsFile is the operator's file of credentials; "" for none.
 	CredentialsFile api.Text
 	// GrantsFile is the operator's file of grants, for callers over the local socket; ""
 	// is none.
@@ -53,7 +53,7 @@ type Config struct {
 	// Requests records every request that was answered. nil drops them.
 	Requests interface{ Record(c event.Call) }
 	// Pool returns the number of first processes of cells that are ready, and of those
-	// that are kept ready. nil is none.
+	// that are kept ready. nil for none.
 	Pool func() (ready, size int)
 	// Traces makes the spans of requests and runs. nil makes none.
 	Traces trace.TracerProvider

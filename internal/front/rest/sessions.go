@@ -77,7 +77,7 @@ func (c *call) anySession(ctx context.Context, name string) (*api.AgentSession, 
 	return i, err
 }
 
-// shower is session.Show or session.Begun.
+// shower is session.Show or session.ShowStarted.
 type shower = func(ctx context.Context, r session.Describer, name string, now time.Time) (*api.AgentSession, error)
 
 // wholeSession describes a session with what only the operator is told.

@@ -99,7 +99,7 @@ type execSocket struct {
 	bound  bool // the command ends with the socket
 	resize chan driver.WindowSize
 	signal chan os.Signal
-	over   <-chan struct{} // closed when the command has ended: nobody takes signals
+	over   <-chan struct{} // closed when the command has ended and takes no signals
 	heard  chan struct{}   // closed when listen has returned
 }
 
@@ -166,7 +166,7 @@ func (s *execSocket) begin(ctx context.Context, cancel context.CancelFunc, id st
 	}()
 }
 
-// finish tells how the command ended, and closes the socket.
+// finish sends how the command ended, and closes the socket.
 func (s *execSocket) finish(ctx context.Context, res *api.ExecResult, err error) {
 	switch {
 	case ctx.Err() != nil && s.x.server.drain.isStopping():

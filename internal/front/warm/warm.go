@@ -35,7 +35,7 @@ func IsModule(name string) bool { return moduleName().MatchString(name) }
 // Python returns the request for a warm Python interpreter that starts in workdir, or
 // with "" in the workspace. mountAt returns the path of the workspace in the cell.
 //
-// The interpreter reads its program from its input: arguments are shown to everybody,
+// The interpreter reads its program from its input: every user can see arguments,
 // and recorded.
 func Python(p api.WarmPython, workdir string, mountAt func() (string, error)) (*api.WarmRequest, error) {
 	for _, name := range p.Modules {

@@ -60,7 +60,7 @@ func (b cellBody) NewestPending() []string { return b.PendingRuns[b.EarlierPendi
 // EarlierPending counts the runs that wait for a decision and are not named.
 func (b cellBody) EarlierPending() int { return max(0, len(b.PendingRuns)-pendingShown) }
 
-// Idle reports whether nobody works on the cell.
+// Idle reports whether the cell is not in use.
 func (b cellBody) Idle() bool { return b.State == api.StateIdle }
 
 func (q *request) cellPage() error {

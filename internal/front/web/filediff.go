@@ -78,7 +78,7 @@ type hunk struct {
 // row is a line of a hunk. Kind is ' ', '+' or '-'.
 type row struct {
 	Kind     string
-	Old, New int // numbers of the line; 0 is none
+	Old, New int // numbers of the line; 0 for none
 	Parts    []part
 	NoEnd    bool // the line has no end
 	text     string

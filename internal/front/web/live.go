@@ -20,7 +20,7 @@ const (
 
 func (s *Site) addLive() { s.get("/live", (*request).live) }
 
-// live tells a page when something has changed. What it is the page finds out by
+// live notifies a page of changes. What it is the page finds out by
 // loading itself again: there is one way in which pages are made.
 func (q *request) live() error {
 	name := q.URL.Query().Get("cell")

@@ -37,7 +37,7 @@ type frame struct {
 	Title string
 	// Nav is the entry of the navigation that the page belongs to.
 	Nav string
-	// Visitor is "" before somebody has signed in.
+	// Visitor is "" before the sign-in.
 	Visitor string
 	Admin   bool
 	// Form is the secret of forms.
@@ -124,7 +124,7 @@ func (q *request) showStatus(status int, name string, f frame) error {
 }
 
 // doneText returns the sentence about what a form has done. Only known words are
-// shown: anybody can make a link with others.
+// shown: a link can have any others.
 func doneText(word string) string {
 	return map[string]string{
 		"accepted": "The run is accepted.", "partly": "A part of the run is accepted.", "rejected": "The run is rejected.",

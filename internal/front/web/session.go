@@ -67,7 +67,7 @@ func (e *expiring) add(now time.Time, item *session) string {
 }
 
 // get returns the session of a secret that has not ended, or nil. The place of a hash
-// in the map tells nothing about a secret, since nobody can choose the hash of one.
+// in the map reveals nothing about a secret, since the hash of one cannot be chosen.
 func (e *expiring) get(now time.Time, secret string) *session {
 	s := e.items[hashOf(secret)]
 	if s == nil || !s.ends.After(now) {

@@ -61,7 +61,7 @@ func namesLoopback(r *http.Request) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// request is a request of somebody who has signed in.
+// request is a request of a signed-in visitor.
 type request struct {
 	*http.Request
 	site    *Site

@@ -83,7 +83,7 @@ func escapedParts(parts []part, line, class string) []part {
 	return parts
 }
 
-// first returns the first character of a text, or a byte that is none.
+// first returns the first character of a text, or an invalid byte.
 func first(text string) string {
 	_, size := utf8.DecodeRuneInString(text)
 	return text[:size]

@@ -41,14 +41,14 @@ func addressesFor(found []*policy.Endpoint) []netip.Prefix {
 	if slices.ContainsFunc(read, func(e *policy.Endpoint) bool {
 		return e.Host.Equal(first.Host) && !slices.Equal(e.AllowedIPs, first.AllowedIPs)
 	}) {
-		return nowhere()
+		return noAddresses()
 	}
 	return first.AllowedIPs
 }
 
-// nowhere is a list of addresses of which none is ever connected to. An empty list would
+// noAddresses is a list of addresses of which none is ever connected to. An empty list would
 // mean public ones.
-func nowhere() []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)} }
+func noAddresses() []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)} }
 
 // inBoth returns the addresses that two lists allow. No list means public addresses, and of
 // a host that is an address itself, this one.
@@ -63,7 +63,7 @@ func inBoth(a, b []netip.Prefix, literal bool) []netip.Prefix {
 	}
 	out := slices.Concat(dial.Inside(a, b), dial.Inside(b, a))
 	if len(out) == 0 {
-		return nowhere()
+		return noAddresses()
 	}
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
@@ -76,7 +76,7 @@ func public(list []netip.Prefix, literal bool) []netip.Prefix {
 	}
 	out := slices.DeleteFunc(slices.Clone(list), func(p netip.Prefix) bool { return len(dial.Special(p)) > 0 })
 	if len(out) == 0 {
-		return nowhere()
+		return noAddresses()
 	}
 	return out
 }

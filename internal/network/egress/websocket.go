@@ -330,7 +330,7 @@ func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte,
 	return newFrame(frame[0], out), nil
 }
 
-// applyMask puts a mask on data, or takes it off.
+// applyMask masks or unmasks data.
 func applyMask(data, mask []byte) []byte {
 	out := make([]byte, len(data))
 	for i := range out {

@@ -113,7 +113,7 @@ func (a *Agent) send(conn net.Conn, reply []byte) error {
 	return err
 }
 
-// frame returns a message with its length.
+// frame prefixes a message with its length.
 func frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 }

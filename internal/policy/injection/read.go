@@ -177,13 +177,13 @@ func (l Loader) readTrusted(name string) ([]byte, error) {
 }
 
 // OpenSecret opens the file of a credential: a regular file of the caller that
-// nobody else may read or write, reached without symbolic links, and not through the
+// no other user may read or write, reached without symbolic links, and not through the
 // workspace, if there is one.
 func OpenSecret(name, workspace string) (*os.File, error) {
 	return openTrusted(name, workspace, 0o077)
 }
 
-// OpenPublic opens a file of the caller that nobody else may write, reached without
+// OpenPublic opens a file of the caller that no other user may write, reached without
 // symbolic links, and not through the workspace, if there is one.
 func OpenPublic(name, workspace string) (*os.File, error) {
 	return openTrusted(name, workspace, 0o022)

@@ -3,7 +3,7 @@
 // and made once when they are needed: chroma's own collection takes longer to initialise
 // than a whole command may.
 //
-// It must not know pages, files or cells. The text may come from anybody: the rules take
+// It must not know pages, files or cells. The text is untrusted: the rules take
 // time in proportion to it, and a deadline ends the search.
 package highlight
 

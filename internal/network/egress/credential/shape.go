@@ -63,7 +63,7 @@ func (s *Set) Shape(placeholders map[string]string) error {
 	return nil
 }
 
-// GroupLogin says that credentials are the tokens of one login. It must be called before the
+// GroupLogin marks credentials as the tokens of one login. It must be called before the
 // Set is used.
 func (s *Set) GroupLogin(login string, names []string) {
 	for _, name := range names {
@@ -195,7 +195,7 @@ func (s *Set) Holds(name, text string) bool {
 	return e != nil && len(text) >= length && s.find([]byte(text[len(text)-length:])) == e
 }
 
-// IsCurrent reports whether a text is the current value of a credential.
+// IsCurrent reports whether a text is a credential's current value.
 func (s *Set) IsCurrent(name, text string) bool {
 	e := s.entryNamed(name)
 	return e != nil && e.text() == text
