@@ -112,7 +112,7 @@ func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+for
 
 // imports alternates which side goes first: the second reads a warmer cache. No
 // case deletes anything before the end: an ext4 without a journal searches long
-// for inodes that were not freed in the last minutes, and whoever comes next pays.
+// for inodes that were not freed in the last minutes, and the next measurement pays for them.
 func (b *bench) imports(ctx context.Context, s shape) ([]row, error) {
 	var own, plain, durable []time.Duration
 	forkcell := func(i int) error {

@@ -74,7 +74,7 @@ func (r reach) args() []string {
 // clientReport has the measurements of a client.
 type clientReport struct {
 	// Issuer is who vouched for the certificate that the client saw: the
-	// upstream itself, unless somebody inspects.
+	// upstream itself, unless a proxy inspects.
 	Issuer     string        `json:"issuer"`
 	Requests   int           `json:"requests"`
 	Kept       time.Duration `json:"kept"`
@@ -224,7 +224,7 @@ func (s *session) first() error {
 	}
 }
 
-// kept tells the upstream when it begins and ends, which then looks at clocks
+// kept notifies the upstream of its start and end, which then looks at clocks
 // that a client in a cell cannot see.
 func (s *session) kept(n int, report *clientReport) error {
 	if _, _, err := s.get(markPath); err != nil {

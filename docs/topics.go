@@ -1,5 +1,5 @@
 // Package docs has the pages that the program shows itself: an error can name a page to
-// somebody who has nothing but the program.
+// a reader who has only the program.
 package docs
 
 import (

@@ -1,7 +1,7 @@
 // Command forkcell-first is the first process of a daemon's cells and nothing else. The
 // daemon holds it in its own program, and executes it in the place of that one, which
 // would do the same and starts slower. So do the supervisors of templates that it starts.
-// Nobody else has a use for it.
+// It has no other use.
 package main
 
 import (

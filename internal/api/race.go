@@ -105,7 +105,7 @@ type RaceDecision struct {
 	Attempts []RaceAttempt
 	Apply    bool
 	Wait     time.Duration // for a busy cell; negative is for ever
-	// Reason and Forced are those of somebody who chose the winner.
+	// Reason and Forced are set if a person chose the winner.
 	Reason string
 	Forced bool
 }

@@ -144,7 +144,7 @@ type NetworkRequest struct {
 	// Credentials are NAME=SOURCE, or NAME for the line of the credentials file.
 	Credentials Texts `json:"credentials,omitempty"`
 	// CredentialsFile is the operator's file of such lines, for credentials that
-	// Credentials leaves out; it need not exist. "" is none.
+	// Credentials leaves out; it need not exist. "" for none.
 	CredentialsFile Text  `json:"credentials_file,omitempty"`
 	Resolve         Texts `json:"resolve,omitempty"` // HOST[:PORT]=IP[:PORT]
 	// CA has certificates in PEM, trusted for upstreams besides the host's roots.
@@ -171,7 +171,7 @@ type GrantRequest struct {
 	// Addresses are ranges of addresses that are not public, and that the policy may list.
 	Addresses []string `json:"addresses,omitempty"`
 	// ConfigFile is the operator's configuration, with grants to named policies.
-	// It need not exist. "" is none.
+	// It need not exist. "" for none.
 	ConfigFile Text `json:"config_file,omitempty"`
 }
 
@@ -366,7 +366,7 @@ type LiveInfo struct {
 	Ending bool `json:"ending,omitempty"`
 	// Template reports whether it is a warm template, in which nothing runs.
 	Template bool `json:"template,omitempty"`
-	// Branch is what it is a branch of; nil if it is none.
+	// Branch is what it is a branch of; nil if it is not one.
 	Branch *BranchOrigin `json:"branch,omitempty"`
 	// Degraded lists controls that are weaker than requested.
 	Degraded []string `json:"degraded,omitempty"`

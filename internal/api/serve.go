@@ -2,15 +2,15 @@ package api
 
 // DaemonOptions say which daemon a command talks to.
 type DaemonOptions struct {
-	// URL is unix:PATH, http://HOST:PORT or https://HOST:PORT; "" is none.
+	// URL is unix:PATH, http://HOST:PORT or https://HOST:PORT; "" for none.
 	URL string
-	// TokenFile is the file that has the token; "" is none.
+	// TokenFile is the file that has the token; "" for none.
 	TokenFile string
 }
 
 // Operator is what a daemon uses of the person who runs it.
 type Operator struct {
-	// Config is the configuration directory, Home the home directory; "" is none.
+	// Config is the configuration directory, Home the home directory; "" for none.
 	Config, Home string
 	// Env has the variables, as K=V, and Path is the search path of programs.
 	Env  []string
@@ -34,7 +34,7 @@ type ServeOptions struct {
 	// MaxLive and MaxRuns bound live cells and runs at once; 0 is no bound.
 	MaxLive, MaxRuns int
 	// CredentialsFile is the operator's file of credentials, which requests use by
-	// name. It need not exist; "" is none.
+	// name. It need not exist; "" for none.
 	CredentialsFile Text
 	// AllowAgents are the coding agents of the host that callers with a token may start.
 	AllowAgents []string

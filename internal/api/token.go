@@ -20,7 +20,7 @@ type TokenRequest struct {
 	// Quota bounds the use; nil is no bound.
 	Quota *Quota `json:"quota,omitempty"`
 	// Policy is the ceiling: a run is allowed only what its own policy and this one
-	// allow. nil is none.
+	// allow. nil for none.
 	Policy *PolicyFile `json:"policy,omitempty"`
 	// Expires is the time from now after which the token is refused; 0 is never.
 	Expires time.Duration `json:"expires_ns,omitempty"`
@@ -50,7 +50,7 @@ type TokenInfo struct {
 	Credentials  []string `json:"credentials"`
 	AllowControl []string `json:"allow_control"`
 	Quota        *Quota   `json:"quota"`
-	// PolicyHash is the hash of the ceiling; "" is none.
+	// PolicyHash is the hash of the ceiling; "" for none.
 	PolicyHash string     `json:"policy_hash"`
 	CreatedAt  time.Time  `json:"created_at"`
 	CreatedBy  string     `json:"created_by"`

@@ -21,7 +21,7 @@ const maxBytes = 1 << 30
 // Change is one path of the work.
 type Change struct {
 	Path string
-	// Old is the file that the work began with, New the present one. nil is none.
+	// Old is the file that the work began with, New the present one. nil for none.
 	Old, New *File
 }
 
@@ -57,7 +57,7 @@ type object struct{ mode, id string }
 // edit is one path that the commit changes.
 type edit struct {
 	path     string
-	old, now *object // nil is none
+	old, now *object // nil for none
 	stored   string  // the file in the scratch directory with the new contents
 	was      string  // and with the contents in the base commit
 }

@@ -189,7 +189,7 @@ func exitCode(err error) int {
 	return -1
 }
 
-// boundedBuffer is a buffer with a limit. Beyond it, it fails, or drops what is written.
+// boundedBuffer is a buffer with a limit. Writes past the limit fail or are dropped.
 type boundedBuffer struct {
 	bytes.Buffer
 	limit int

@@ -23,7 +23,7 @@ type Options struct {
 	// absolute path.
 	Repo *fsx.Dir
 	Path string
-	// Scratch is an empty directory that nobody else can enter. The caller removes it.
+	// Scratch is an empty directory that no other user can enter. The caller removes it.
 	Scratch string
 	// Env and Home are the operator's variables and home directory.
 	Env  []string

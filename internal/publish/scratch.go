@@ -17,7 +17,7 @@ type scratch struct {
 	extracted int64 // bytes of objects that were written to files
 }
 
-// newScratch uses an empty directory that nobody else can enter.
+// newScratch uses an empty directory that no other user can enter.
 func newScratch(at string, git *runner) (*scratch, error) {
 	dir, err := fsx.OpenRoot(at)
 	if err != nil {

@@ -57,7 +57,7 @@ func (a Allowances) Names() (names []string) {
 	return names
 }
 
-// checkUnrestricted refuses a network without restrictions where nobody has taken that
+// checkUnrestricted refuses a network without restrictions where the operator has not taken that
 // upon themselves, or where it would allow what the operator has denied.
 func (q *Facts) checkUnrestricted() error {
 	switch {

@@ -92,7 +92,7 @@ type Plan struct {
 	packages  bool                // package managers run as root in the cell
 }
 
-// Make decides everything about a session, and starts nothing. It asks nobody: what it
+// Make decides everything about a session, and starts nothing. It asks no questions: what it
 // depends on is in the request.
 func Make(q Facts) (*Plan, error) {
 	acknowledged, err := checkMode(&q)

@@ -126,7 +126,7 @@ const (
 	sessionTime  = 7 * 24 * time.Hour
 )
 
-// defaultLimits returns the limits of a session for which nobody gave any.
+// defaultLimits returns the limits of a session that was given none.
 func defaultLimits(w Request) policy.Limits {
 	l := policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime, Disk: otherDisk}
 	if w.Mode == Strict {

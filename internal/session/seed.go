@@ -94,7 +94,7 @@ set -eC
 dir() { [ -d "$1" ] && [ ! -L "$1" ] || { rm -f -- "$1"; mkdir -- "$1"; }; }
 `
 
-// masksText tells the agent which files of the workspace it does not see as they are; ""
+// masksText lists for the agent the files of the workspace that it does not see as they are; ""
 // if nothing is masked.
 func (p *Plan) masksText() string {
 	if len(p.Masked) == 0 {

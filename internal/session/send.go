@@ -66,7 +66,7 @@ func Send(ctx context.Context, e Attacher, name, command, text string, enter boo
 	return sent, err
 }
 
-// scriptedTerminal is the keyboard of a few writes, after which its caller leaves, and the screen
+// scriptedTerminal types a few writes and then detaches. It is also the screen
 // that shows what the program does with them.
 type scriptedTerminal struct {
 	ctx     context.Context

@@ -39,7 +39,7 @@ func TestAcknowledgements(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Facts)
-		want   string // in the error; "" is none
+		want   string // in the error; "" for none
 	}{
 		{"strict", func(*Facts) {}, ""},
 		{"no such mode", func(q *Facts) { q.Mode = "fast" }, "unknown mode"},

@@ -84,12 +84,12 @@ func (s *Running) Leave(ctx context.Context, e Engine) error {
 	q.TTY, q.Env, q.Size = true, append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
-	defer begin() // whoever reads is not kept waiting
+	defer begin() // the reader must not wait
 	_, err := e.Exec(ctx, q, engine.Stdio{In: detachReader{begun}, Started: func(string) { failpoint.Hit("session.executed"); begin() }})
 	return err
 }
 
-// detachReader is the input of somebody who leaves a command as soon as it has begun.
+// detachReader returns ErrDetached once the command has started.
 type detachReader struct{ begun chan struct{} }
 
 func (l detachReader) Read([]byte) (int, error) {

@@ -136,8 +136,8 @@ func RefuseUnstarted(i *api.AgentSession) error {
 	return api.Refusef(api.CodeNotStarted, "`forkcell session delete "+name+"` removes it", "session %s has not run: %s", name, why)
 }
 
-// describeUnstarted describes a session whose cell was made, and has no run. Whoever makes the
-// cell starts it at once; only the time tells that it will not be started any more.
+// describeUnstarted describes a session whose cell was made, and has no run. The code that makes the
+// cell starts it at once, so an old one will not be started any more.
 func describeUnstarted(status *api.StatusResult, agent string, now time.Time) *api.AgentSession {
 	none := []string{}
 	s := &api.AgentSession{
@@ -212,7 +212,7 @@ func IsAccepted(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Accepted) || s.Decision == string(receipt.Partial)
 }
 
-// HasUndecided reports whether a session has work that nobody has decided about.
+// HasUndecided reports whether a session has undecided work.
 func HasUndecided(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
 }
@@ -237,7 +237,7 @@ func RefuseRunning(i *api.AgentSession) error {
 }
 
 // RefusePending refuses to publish a session that runs, or whose work is not accepted.
-// The cell may hold work that was accepted before the session, and nobody asks for that by
+// The cell may hold work that was accepted before the session, and no caller asks for that by
 // the session's name.
 func RefusePending(i *api.AgentSession) error {
 	if err := RefuseRunning(i); err != nil || IsAccepted(i) {

@@ -3,7 +3,7 @@
 // A daemon may be a stranger's, and its names and ids become arguments of programs, parts
 // of URLs and text on a terminal. So every field that holds one has a grammar, and an
 // answer with a field that does not follow its grammar is no answer. Text that may be
-// anything, such as a path or a message, has none: whoever prints it quotes it.
+// anything, such as a path or a message, has none: the code that prints it quotes it.
 //
 // The SDKs have the same table, which a test of this package writes. The package knows no
 // requests and no daemon.

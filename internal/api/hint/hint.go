@@ -3,7 +3,7 @@
 // Engines write hints for a person at a shell: with commands, in backquotes, and flags.
 // A route of the API and a tool for a model each declare the command that they stand
 // for, and their fields. From that, Words gives such a hint the words of its reader. A
-// command that the reader has nothing for stays: somebody with a shell has to run it.
+// command that the reader has no call for stays: a person with a shell has to run it.
 //
 // The package knows neither the commands nor the API.
 package hint

@@ -21,12 +21,12 @@ type Op struct {
 	// braces. An operation without a method takes each.
 	Method, Path string
 	// Command is the command of the command line that does the same, with its arguments as
-	// the names of fields in braces. "" is none.
+	// the names of fields in braces. "" for none.
 	Command string
 	Summary string
 	Tag     string // the group of the API that it belongs to
 	// Needs are the scopes that a caller must have, all of them. Without any the operation
-	// is for everybody.
+	// is for all callers.
 	Needs  []Scope
 	Effect Effect
 	// Idempotent reports that a second call with the same arguments changes nothing.

@@ -197,7 +197,7 @@ func rcodeName(n int) string {
 
 // Login is a login by SSH with a key of the operator.
 type Login struct {
-	// Host and Port are those of the host; "" if it is none that is listed.
+	// Host and Port are those of the host; "" if the host is not listed.
 	Host string
 	Port int
 }

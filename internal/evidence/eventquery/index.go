@@ -25,7 +25,7 @@ const (
 // that may have an answer, and what was written since the query before. The zero value
 // is ready, and is safe for concurrent use.
 //
-// It is a memory of what was read: a journal that somebody changes afterwards is found
+// It caches what was read: a journal that is changed afterwards is found
 // by the verification of receipts, not by a query.
 type Index struct {
 	mu       sync.Mutex

@@ -50,7 +50,7 @@ func (l *Log) currentKey(tx *store.Tx) (currentKey, error) {
 
 const keyLostHint = "put keys/signing.pem back, or `forkcell key rotate --lost` records the loss and makes a new key"
 
-// missingError words the failure to read the signing key.
+// missingError explains that the signing key cannot be read.
 func (k currentKey) missingError(err error) error {
 	if !k.exists || !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -117,7 +117,7 @@ func (b *rebuild) replay(tx *store.Tx) error {
 	return b.replayTail(tx, next)
 }
 
-// wideGap is how many statements may be missing before a file that nobody has signed. Each
+// wideGap is how many statements may be missing before an unsigned file. Each
 // is a place that is remembered, so more are believed only of a signature.
 const wideGap = 10_000
 

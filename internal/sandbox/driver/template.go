@@ -19,7 +19,7 @@ var ErrNotReady = errors.New("the copy did not get ready")
 // ErrHeld means that nothing can be executed in a template that is warm.
 var ErrHeld = errors.New("the template is warm, and stands still")
 
-// WarmVariable tells a command with Command.Warm its socket.
+// WarmVariable names the socket for a command with Command.Warm.
 const WarmVariable = "FORKCELL_WARM_FD=3"
 
 // Template is a cell that was started with Spec.Template. Copies of its warm process

@@ -123,7 +123,7 @@ func (c Catalogue) Find(name string) (*Entry, error) {
 	return &Entry{Adapter: a, Text: text, File: file}, nil
 }
 
-// parsedAdapters has the adapters of the program that were asked for, by name. Nobody changes
+// parsedAdapters has the adapters of the program that were asked for, by name. No code changes
 // them.
 var parsedAdapters sync.Map
 

@@ -52,7 +52,7 @@ func New(steps []Step, hosts []string, on net.Listener) (*Service, *httptest.Ser
 	}
 	server := httptest.NewUnstartedServer(s)
 	if on != nil {
-		_ = server.Listener.Close() // nobody has used it
+		_ = server.Listener.Close() // it was not used
 		server.Listener = on
 	}
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}

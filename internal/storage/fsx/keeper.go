@@ -15,7 +15,7 @@ import (
 var ErrMoved = errors.New("replaced while it was read")
 
 // Keeper keeps directories of a tree open while they are worked on, but never
-// more than a number of them that nobody uses. Those are closed, and opened again
+// more than a number of unused ones. Those are closed, and opened again
 // when they are needed, so that a tree may be nested more deeply than a process
 // may have descriptors. Its methods and those of its refs may be used by several
 // goroutines at once.
@@ -136,7 +136,7 @@ func (k *Keeper) list(r *Ref) {
 	}
 }
 
-// closeForNow closes a directory that will be needed again.
+// closeForNow closes a directory that is opened again on its next use.
 func (r *Ref) closeForNow() {
 	var st unix.Stat_t
 	if unix.Fstat(r.dir.fd, &st) == nil {

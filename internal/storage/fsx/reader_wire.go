@@ -68,7 +68,7 @@ func decodeAnswer(b []byte) (unix.Errno, []byte, error) {
 	return unix.Errno(binary.LittleEndian.Uint32(b)), b[4:], nil
 }
 
-// receive reads one packet and at most one descriptor; -1 is none.
+// receive reads one packet and at most one descriptor; -1 for none.
 func receive(sock int, buf []byte) (msg []byte, fd int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	var n, oobn, flags int

@@ -36,7 +36,7 @@ const (
 	Passes Verdict = iota
 	// Held: it is written only if the operator allows it by name.
 	Held
-	// Behind: it is not written, and nobody need be asked. See leftout.GitBehind.
+	// Behind: it is not written, and no decision is needed. See secretfiles.GitBehind.
 	Behind
 )
 

@@ -58,7 +58,7 @@ func objectsOf(c tree.Change) Objects {
 }
 
 // FoldObjects calls show for each change of a list, but sum once for changes of object
-// files that follow each other. of tells which ones are. Directories alone are shown.
+// files that follow each other. of says which ones are. Directories alone are shown.
 func FoldObjects[T any](each func(func(T) error) error, of func(T) Objects, show func(T) error, sum func(Objects)) error {
 	var group Objects
 	var dirs []T // of a group without files

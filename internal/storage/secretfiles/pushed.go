@@ -3,7 +3,7 @@ package secretfiles
 import "sync"
 
 // pushedGroups lists the files that make a forge, or a service that watches it, run
-// something or change its rules as soon as they are pushed, before anybody reviews
+// something or change its rules as soon as they are pushed, before a person reviews
 // them. Apply writes them: on the host they run nothing. Names are compared as in
 // controlGroups. The list is in docs/reference/control-files.md; a test keeps the two
 // equal.

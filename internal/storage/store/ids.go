@@ -28,7 +28,7 @@ func NewID(prefix string) string {
 	return prefix + "_" + string(text[:])
 }
 
-// IDTime returns when an id was made, by the clock of that moment; zero if it is none.
+// IDTime returns when an id was made, by the clock of that moment; zero for a text that is no id.
 func IDTime(id string) time.Time {
 	const timeLen = 10 // of 26 digits
 	_, text, _ := strings.Cut(id, "_")

@@ -63,7 +63,7 @@ func (l *Lock) write() {
 	}
 }
 
-// End tells those who find a cell locked that the holder is about to unlock it.
+// End marks a lock: its holder is about to unlock the cell.
 func (l *Lock) End() {
 	l.holder.Ending = true
 	l.write()
@@ -116,7 +116,7 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 // had not executed its program yet.
 const exitingWait = 5 * time.Second
 
-// isExiting reports whether a process has ended, or was killed and is about to.
+// isExiting reports whether a process has ended or is being killed.
 func isExiting(pid int) bool {
 	if pid <= 0 {
 		return false

@@ -47,7 +47,7 @@ func (s *Store) room() (room, error) {
 	return r, nil
 }
 
-// FreeSpace returns the space that can still be written on the disk of the home.
+// FreeSpace returns the free space on the disk of the home.
 func (s *Store) FreeSpace() (int64, error) {
 	r, err := s.room()
 	return r.bytes, err

@@ -75,7 +75,7 @@ type Run struct {
 	Turns json.RawMessage `json:"turns,omitempty"`
 	// Degraded are controls of an unfinished run that are weaker than requested.
 	Degraded []string `json:"degraded,omitempty"`
-	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
+	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 for none.
 	Memory    int64 `json:"memory,omitempty"`
 	CPUsMilli int64 `json:"cpus_milli,omitempty"`
 	// CPUMicros is the processor time of a finished run; 0 if it was not counted.

@@ -51,7 +51,7 @@ func (s *Store) transact(fn func(*Tx) error) (err error) {
 // which most commands do not have: their log would grow for ever. A process that stays
 // has it, and cuts the log at its end only: to cut a file takes longer than a commit.
 //
-// It waits for nobody. What it cannot do, because others read or the disk is full,
+// It does not wait. What it cannot do, because others read or the disk is full,
 // is left to the next commit: nothing depends on it.
 func (s *Store) cutLog() {
 	if s.file == nil {

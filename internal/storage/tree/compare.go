@@ -12,7 +12,7 @@ type Difference struct {
 	// What differs: "missing", "unexpected", or some of "type", "content",
 	// "target", "mode", "owner", "xattrs", "mtime", "hard links".
 	What []string
-	// Want is the expected entry and Got the actual one; nil is none.
+	// Want is the expected entry and Got the actual one; nil for none.
 	Want, Got *Entry
 }
 

@@ -50,7 +50,7 @@ type editStep struct {
 	up   *editStep // nil: the root
 	name string
 	n    *editNode
-	// old is the entry before the edits, now the entry after them; nil is none.
+	// old is the entry before the edits, now the entry after them; nil for none.
 	old, now *tree.Entry
 	left     []string // of a directory: the edited names still to come
 

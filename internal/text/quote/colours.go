@@ -79,7 +79,7 @@ func (c *Colours) string(kind byte, content []byte, _ bool) {
 }
 
 // isColour reports whether a control sequence sets colours or the look of characters.
-// One that hides them is none.
+// One that hides them does not count.
 func isColour(seq []byte) bool {
 	params, ok := bytes.CutPrefix(seq, []byte("\x1b["))
 	if !ok || len(params) == 0 || params[len(params)-1] != 'm' {

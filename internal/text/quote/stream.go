@@ -157,6 +157,6 @@ func (s *stream) flush() {
 	}
 }
 
-// isC1 reports whether a character, or a byte that is none, is a control character of
+// isC1 reports whether a character, or an invalid byte, is a control character of
 // eight bits.
 func isC1(r rune) bool { return r >= 0x80 && r <= 0x9f || r <= -0x80 && r >= -0x9f }

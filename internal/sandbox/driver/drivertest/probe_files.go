@@ -46,7 +46,7 @@ func dial(network, addr string) error {
 }
 
 // shownProbes are about a directory of the host that the cell may look at. Its
-// files are open to everybody, so that no mode stops anything.
+// files have all permissions, so that no mode stops anything.
 func shownProbes() []probe {
 	in := func(name string) string { return filepath.Join(here("SHOWN"), name) }
 	const readOnly = "read-only"

@@ -79,7 +79,7 @@ type Suite struct {
 
 type test struct {
 	name string
-	// needs is the claim that the test needs; "" is none.
+	// needs is the claim that the test needs; "" for none.
 	needs Claim
 	do    func(*testing.T, *Fixture)
 }

@@ -133,7 +133,7 @@ func (c *Cell) heard(f frames.Frame) error {
 	return e.stream(f)
 }
 
-// dispatchReport hands a report to whom it is about.
+// dispatchReport passes a report to the command that it is about.
 func (c *Cell) dispatchReport(r protocol.Report) error {
 	if r.Exec == 0 {
 		select {

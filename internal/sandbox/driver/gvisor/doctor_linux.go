@@ -12,7 +12,7 @@ import (
 // doctorLimit bounds the guest that Doctor tries.
 const doctorLimit = 30 * time.Second
 
-// missingFeatures names what a guest has not, of what the native driver has.
+// missingFeatures lists what the native driver has and a guest does not.
 const missingFeatures = "without Landlock, allow_syscalls, limits of processes, rules for the program that connects, paths that stay absent, sockets of the host, events of denied calls, and locks shared with the host"
 
 // Doctor implements driver.Driver: one line, by running a guest.

@@ -133,7 +133,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	}
 }
 
-// handleStart does what the first report about the command says.
+// handleStart handles the first report about the command.
 func (e *execution) handleStart(ctx context.Context, r protocol.Report, ok bool) error {
 	switch {
 	case ctx.Err() != nil && e.last:
@@ -151,7 +151,7 @@ func (e *execution) handleStart(ctx context.Context, r protocol.Report, ok bool)
 	return nil
 }
 
-// abandon ends a command that nobody waits for any more, should the guest start it after
+// abandon ends a command whose caller has given up, should the guest start it after
 // all.
 func (e *execution) abandon() {
 	e.eachOutput((*frames.Receiver).End)
@@ -169,7 +169,7 @@ func (e *execution) abandon() {
 // is ready, nothing more is expected from the guest.
 func (e *execution) kill() <-chan time.Time {
 	if e.last {
-		_ = e.cell.outer.Close() // the error of closing goes to whoever closes the cell
+		_ = e.cell.outer.Close() // closing the cell returns the error
 		return nil
 	}
 	go e.signal(unix.SIGKILL)
@@ -358,7 +358,7 @@ func (e *execution) eachOutput(do func(*frames.Receiver)) {
 	}
 }
 
-// isBehind reports whether something has come that the caller has not taken.
+// isBehind reports whether there is output that the caller has not read.
 func (e *execution) isBehind() (behind bool) {
 	e.eachOutput(func(r *frames.Receiver) { behind = behind || r.Buffered() > 0 })
 	return behind

@@ -42,7 +42,7 @@ type plan struct {
 	digests *digests
 	// state is the runtime's directory in the cell.
 	state string
-	// connect hears where a guest without a network connects to; nil if nobody wants to
+	// connect hears where a guest without a network connects to; nil if no caller wants to
 	// know.
 	connect func(driver.Program, netip.AddrPort, bool)
 }

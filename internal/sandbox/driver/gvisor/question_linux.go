@@ -107,7 +107,7 @@ func (c *Cell) ask(ctx context.Context, kind frames.Kind, data []byte, limit tim
 	return c.await(ctx, id, answer, sent, limit)
 }
 
-// quiesce makes both sides of the connection stop between two frames.
+// quiesce stops both sides of the connection between two frames.
 func (c *Cell) quiesce(ctx context.Context) error {
 	id, answer, err := c.question()
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Cell) quiesce(ctx context.Context) error {
 	return err
 }
 
-// speak ends what quiet began. A guest that does not read holds nobody.
+// speak ends what quiesce began. A guest that does not read blocks no caller.
 func (c *Cell) speak() error {
 	c.endPause()
 	sent := make(chan error, 1)

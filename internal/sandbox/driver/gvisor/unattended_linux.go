@@ -6,12 +6,12 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver/gvisor/frames"
 )
 
-// droppedOutput is the output of commands that nobody attends, for which the guest gets room
+// droppedOutput discards the output of unattended commands, for which the guest gets room
 // again. A restored guest has such commands: those of the one that was saved.
 type droppedOutput struct {
 	lastID uint32 // of those commands
 	bytes  map[streamID]int
-	told   bool // a goroutine tells the guest
+	told   bool // a goroutine informs the guest
 }
 
 type streamID struct {
@@ -26,7 +26,7 @@ func (c *Cell) follow(lastID uint32) {
 	c.lastID, c.drops.lastID = lastID, lastID
 }
 
-// handleUnattended is said about a stream of a command that nobody attends: its output is
+// handleUnattended handles a stream of a command without a client: its output is
 // dropped. What comes of a command of this cell that has ended gets no room: the guest
 // was told that no more is wanted.
 func (c *Cell) handleUnattended(f frames.Frame) error {

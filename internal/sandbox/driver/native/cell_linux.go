@@ -30,7 +30,7 @@ type Cell struct {
 	telling   sync.Mutex      // is held while denied is called
 	serve     *driver.Network // nil: the cell has no network
 	network   *network
-	attempts  *driver.Attempts // nil: nobody wants to know
+	attempts  *driver.Attempts // nil if attempts are not recorded
 	questions *questions
 	borrow    func(pid int) error
 	stepTimes func([]protocol.StepTime)

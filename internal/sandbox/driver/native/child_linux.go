@@ -41,7 +41,7 @@ const copyControls = "template-controlled: the copied process put its controls o
 // joinLimit bounds the time that a warm process has to make a copy.
 const joinLimit = 10 * time.Second
 
-// forkOrder tells a warm process to copy itself. Descriptors names those that come
+// forkOrder orders a warm process to copy itself. Descriptors names those that come
 // along.
 type forkOrder struct {
 	Type        string            `json:"type"`
@@ -267,7 +267,7 @@ func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// The line stays usable: the answer is heard, whoever waits for it.
+	// The line stays usable: the answer is read, also if its caller has given up.
 	patient := context.WithoutCancel(ctx)
 	if err := c.line.write(patient, question); err != nil {
 		return nil, fmt.Errorf("ask the copied process: %w", err)

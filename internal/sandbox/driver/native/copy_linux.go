@@ -63,7 +63,7 @@ func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *
 }
 
 // copyAll makes the copies that are in the queue, and stops the template. The caller
-// holds mu, so nobody builds a cell: the queue gets those only that are built.
+// holds mu, so no cell is being built: the queue gets those only that are built.
 func (t *template) copyAll(ctx context.Context) {
 	all := t.orders.take()
 	w := t.warm

@@ -75,7 +75,7 @@ func (k *copyCheck) status() error {
 	return nil
 }
 
-// errForeignParent is the error of a copy whose end nobody would report, and which its cell
+// errForeignParent is the error of a copy whose end would not be reported, and which its cell
 // would wait for: its parent stands still.
 var errForeignParent = errors.New("its parent is not the first process of the template")
 

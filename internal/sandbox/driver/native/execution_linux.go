@@ -67,7 +67,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	return nil
 }
 
-// drop ends the cell of a command that nobody waits for, and closes what the init has
+// drop ends the cell of a command without a caller, and closes what the init has
 // sent about it.
 func (e *execution) drop() {
 	e.cell.kill()

@@ -38,7 +38,7 @@ func listsChildren() error {
 
 // hold stops every process of the template but the first one, the spawner and
 // admitted copies, and returns when all have stopped. Signals do it, which every host
-// has: nobody is left in the template who could send another. The caller holds mu.
+// has: no process is left in the template that could send another. The caller holds mu.
 func (t *template) hold(ctx context.Context) error {
 	tasks, err := t.signalAll(ctx, unix.SIGSTOP, stopped)
 	t.still = tasks
@@ -51,7 +51,7 @@ func (t *template) killCommands(ctx context.Context) error {
 	return fault.At("end the template", err)
 }
 
-// exempt reports whether a process below the first one is none of the template's
+// exempt reports whether a process below the first one does not belong to the template's
 // commands.
 func (t *template) exempt(pid int) bool { return t.helper.is(pid) || t.isCopy(pid) }
 

@@ -61,7 +61,7 @@ func (c *Cell) hearAsked(r *protocol.Report) {
 	}
 }
 
-// tell tells of one package manager, and answers the init.
+// tell reports one package manager, and answers the init.
 func (c *Cell) tell(r protocol.Report) {
 	args := protocol.Strings(r.Args)
 	if r.Kind == protocol.Ended {

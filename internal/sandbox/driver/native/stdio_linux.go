@@ -49,7 +49,7 @@ func connect(fds []int, stdio driver.Stdio, tty bool) *streams {
 }
 
 // copyOut copies until every process of the cell has closed its end, or the limit of
-// finish has passed. When the caller's writer fails, closing ours tells the command.
+// finish has passed. When the caller's writer fails, closing ours signals the command.
 func (s *streams) copyOut(to io.Writer, from *os.File) {
 	if to == nil {
 		to = io.Discard

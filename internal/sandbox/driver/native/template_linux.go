@@ -25,7 +25,7 @@ type spawner struct {
 }
 
 // startWithSpawner starts the first process of a template and its spawner. It returns
-// when nobody in the template can do anything to the spawner.
+// when no process of the template can affect the spawner.
 func (n *Driver) startWithSpawner() (*process, *spawner, error) {
 	program, err := n.templateProgram()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *spawner) handshake() error {
 	if _, err := s.answer(0); err != nil {
 		return err
 	}
-	// No command of the template exists yet: nobody could have ended the spawner, and
+	// No command of the template exists yet: none could have ended the spawner, and
 	// its number is not another's.
 	var err error
 	s.self, err = openProcess(s.conn.Sender())

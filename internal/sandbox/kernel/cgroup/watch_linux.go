@@ -142,7 +142,7 @@ func (g *Group) oomCounter() (int, error) {
 	return fd, nil
 }
 
-// takeEvents takes what has come in on the counter.
+// takeEvents reads the pending events of the counter.
 func takeEvents(fd int) bool {
 	var buf [8]byte
 	_, err := unix.Read(fd, buf[:])

@@ -41,7 +41,7 @@ func openSlave(master, flags int) (int, error) {
 }
 
 // Output returns a reader of what is written to the slave of a terminal. It ends with
-// io.EOF when nobody has the slave open and everything was read.
+// io.EOF when no process has the slave open and everything was read.
 //
 // A read of a master fails with EIO at the end, but also a moment before: the kernel
 // looks for output first, and then for who has the slave open. What is written between

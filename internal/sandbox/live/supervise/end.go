@@ -18,7 +18,7 @@ import (
 const usualGrace = 5 * time.Second
 
 // mainGrace is the time that is left to other processes when the command has ended that
-// the cell ends with. They belong to nobody who waits for them.
+// the cell ends with. No caller waits for them.
 const mainGrace = time.Second
 
 // hangUpAfter returns how long the command that the cell ends with has to end by SIGTERM,
@@ -35,7 +35,7 @@ const maxWait = 5 * time.Second
 // lookInterval is the usual time between checks that the socket can be reached.
 const lookInterval = 5 * time.Second
 
-// errSocketRemoved means that nobody can reach a live cell any more.
+// errSocketRemoved means that no client can reach a live cell any more.
 var errSocketRemoved = errors.New("it was removed, as by the removal of the home")
 
 // Cause is why a live cell ends.

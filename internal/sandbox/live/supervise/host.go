@@ -115,7 +115,7 @@ type Host struct {
 	mu        sync.Mutex
 	ending    bool
 	endedBy   string // the request that ended it; see api.EndedBy
-	died      bool   // its processes were killed, and nobody had asked for its end
+	died      bool   // its processes were killed, and its end was not asked for
 	still     bool   // a warm template: none of its processes can end by itself
 	paused    bool
 	suspended bool               // the cell ends because it is paused on disk
@@ -134,7 +134,7 @@ func NewHost(c Config) *Host {
 	}
 }
 
-// Bind tells the host its cell and the environment of commands there. Nothing is
+// Bind gives the host its cell and the environment of commands there. Nothing is
 // served before.
 func (h *Host) Bind(cell driver.Cell, l *wire.Listener, env []string) {
 	h.Cell, h.Listener, h.Config.Env, h.env = cell, l, env, env
@@ -302,7 +302,7 @@ func (h *Host) failure(err error) *api.Error {
 	if errors.Is(err, driver.ErrEnded) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// Whoever ends the cell says so before: nothing else has killed it.
+		// An end that was asked for is recorded first: nothing else has killed it.
 		h.died = h.died || !h.ending
 		return toWire(h.refuseEnding())
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/live/wire"
 )
 
-// turnPause is the least time between two turns that nobody requests by a call.
+// turnPause is the least time between two turns that no call requests.
 const turnPause = time.Second
 
 // turnClock decides when turns are taken.

@@ -148,7 +148,7 @@ func (h *Host) ExecWarm(ctx context.Context, args []string, input string) (wire.
 	return x, nil
 }
 
-// SetStill tells the host that its cell is a warm template.
+// SetStill marks the cell of the host as a warm template.
 func (h *Host) SetStill() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

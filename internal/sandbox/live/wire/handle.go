@@ -126,7 +126,7 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 		s.unpromise()
 		return err
 	}
-	a.size, ses.sized = c.Size, a // nobody else knows the session yet
+	a.size, ses.sized = c.Size, a // the command is not shared yet
 	p, err := s.host.Exec(ctx, c, ses.streams(c))
 	if err != nil {
 		ses.end(Exit{}) // releases readers and writers of its streams

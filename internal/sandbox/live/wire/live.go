@@ -65,7 +65,7 @@ type Streams struct {
 	// fails closes the stream: the command then gets a broken pipe.
 	Out, Err io.Writer
 	// Ended is for a Host, which calls it when the command has ended, before it records
-	// that or tells anybody.
+	// that or reports it.
 	Ended func()
 }
 
@@ -86,7 +86,7 @@ type Command struct {
 	// disconnected. Otherwise the command then gets SIGHUP, and is killed if it
 	// does not end.
 	Detachable bool
-	// Main tells the Host to end the cell when the command ends.
+	// Main makes the Host end the cell when the command ends.
 	Main bool
 }
 

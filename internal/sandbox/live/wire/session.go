@@ -243,7 +243,7 @@ func (s *exec) feed(a *attachment, p []byte) error {
 }
 
 // reportTyped reports what clients have typed that do not share the keyboard, before
-// anybody is told that the command has ended.
+// any client learns that the command has ended.
 func (s *exec) reportTyped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -185,7 +185,7 @@ func (l *Listener) Close() error {
 	return l.err
 }
 
-// IsLost reports whether the name was removed or given to another server: nobody can
+// IsLost reports whether the name was removed or given to another server: no client can
 // connect any more.
 func (l *Listener) IsLost() bool {
 	ino, err := inode(l.dir, l.name)

@@ -3,7 +3,7 @@
 //
 // Orders and reports are messages of package protocol. The streams of commands are
 // carried beside them. Each has a window: a side sends no more than the other one has
-// room for, so a stream that nobody reads holds up no other, and no side keeps more
+// room for, so an unread stream does not block others, and no side keeps more
 // than a window of it in memory.
 //
 // Both ends link the package. It knows neither.
@@ -54,7 +54,7 @@ const (
 	Release
 	Renew
 	// Rest, of the host, asks for what a stream of a command that has ended holds, and
-	// for its end then, whoever has the stream open.
+	// for its end then, even if a process has it open.
 	Rest
 )
 
@@ -97,7 +97,7 @@ const headSize = 10
 type Conn struct {
 	r    *bufio.Reader
 	max  uint32
-	send chan struct{} // full while somebody writes, or holds the connection
+	send chan struct{} // full while a writer has the connection
 	w    io.Writer
 }
 

@@ -190,13 +190,13 @@ func (r *Receiver) tell(f Frame, n int) {
 	r.kept -= n
 	r.telling = time.Now()
 	r.mu.Unlock()
-	_ = r.conn.Write(f) // nobody sends to a side that is gone
+	_ = r.conn.Write(f) // the other side is gone
 	r.mu.Lock()
 	r.telling = time.Time{}
 	r.mu.Unlock()
 }
 
-// GiveUp ends the stream if the other side has not read for some time what Copy tells
+// GiveUp ends the stream if the other side has not read for some time what Copy sends
 // it. What was kept is dropped, so that Copy writes nothing more.
 func (r *Receiver) GiveUp(after time.Duration) {
 	r.mu.Lock()

@@ -47,7 +47,7 @@ func weakenThread(id protocol.Identity, privileged bool, w protocol.Without) err
 			return fault.At("no_new_privs", err)
 		}
 	}
-	// Nobody in the cell may look into the init, which shares its user. A change
+	// No process of the cell may look into the init, which shares its user. A change
 	// of credentials may set this to what the host has chosen for such programs.
 	visible := uintptr(0)
 	if w.Has(control.HiddenInit) {

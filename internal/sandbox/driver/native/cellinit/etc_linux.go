@@ -51,7 +51,7 @@ func EtcFiles(id protocol.Identity, hostname string, captured bool) []EtcFile {
 	}
 }
 
-// machineID returns an id of 128 bits for a cell. It tells nothing of the host, and is
+// machineID returns an id of 128 bits for a cell. It reveals nothing of the host, and is
 // the same whenever the cell runs.
 func machineID(hostname string) string {
 	h := fnv.New128a()

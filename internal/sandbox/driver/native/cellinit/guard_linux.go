@@ -237,7 +237,7 @@ func plainLimits(openFiles, processes int64) error {
 		// process shall get, and this replaces it.
 		err := syscall.Setrlimit(which, &lim)
 		if shared && errors.Is(err, unix.EPERM) {
-			continue // Linux lets everybody lower a limit: it is a guest's kernel, with users of its own
+			continue // Linux lets any user lower a limit: this is a guest's kernel, which has its own users
 		}
 		if err != nil {
 			return err

@@ -98,7 +98,7 @@ func build(c *protocol.Conn) (*protocol.Plan, *broker, error) {
 	return &p, r.broker, r.report(g)
 }
 
-// report tells the parent that the cell is built.
+// report informs the parent that the cell is built.
 func (r *rootfs) report(g describeGuards) error {
 	p := r.plan
 	var examined []protocol.Finding

@@ -231,7 +231,7 @@ func (r *rootfs) holdWhiteout(target string) error {
 	return mountfd.MoveTo(fd, point, "")
 }
 
-// masks hides paths behind things that nobody can read, when the directories that
+// masks hides paths behind unreadable things, when the directories that
 // have to keep their names for it are pinned. A path that is not there needs no
 // mask.
 func (r *rootfs) masks() error {

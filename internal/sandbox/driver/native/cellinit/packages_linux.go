@@ -42,7 +42,7 @@ func (b *broker) serve() {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 			continue
 		case err != nil:
-			_ = unix.Close(b.listener) // nobody waits for an answer in vain
+			_ = unix.Close(b.listener) // clients get an error at once
 			return
 		}
 		b.handle(fd)
@@ -71,7 +71,7 @@ func (b *broker) handle(fd int) {
 		end.Problem = err.Error()
 	}
 	if conn.SetWriteDeadline(time.Now().Add(packageTime)) == nil {
-		_ = conn.Write(end) // whoever asked may be gone
+		_ = conn.Write(end) // the client may be gone
 	}
 }
 
@@ -101,7 +101,7 @@ func (b *broker) run(conn *protocol.Conn, call *protocol.PackageCall, streams []
 	return status, errors.Join(err, b.executor.c.Write(end))
 }
 
-// execute runs a package manager to its end. If whoever asked for it goes away, it is
+// execute runs a package manager to its end. If the client disconnects, it is
 // asked to end.
 func (b *broker) execute(conn *protocol.Conn, order *protocol.ExecOrder, streams []int) (unix.WaitStatus, error) {
 	pid, done, err := b.root.start(b.executor, order, streams)

@@ -122,7 +122,7 @@ func (r *rootfs) protect(proc int, name string) error {
 }
 
 // coverProc hides and write-protects. The covers lie in the proc mount itself,
-// which nobody in the cell can take apart.
+// which no process of the cell can take apart.
 func (r *rootfs) coverProc(proc int) error {
 	for _, name := range readOnlyProc() {
 		if r.without.Has(control.ReadOnlyProc) {

@@ -7,7 +7,7 @@ import (
 )
 
 // refusedAttempts counts what was sent in this network namespace and had nowhere
-// to go: packets without a route, and questions to a port that nobody serves,
+// to go: packets without a route, and questions to a port without a server,
 // which is where those for names go in a cell without a network. It is for a
 // message to people; what cannot be read counts as nothing.
 func refusedAttempts() int64 { return RefusedAttempts("/proc/self/net") }

@@ -226,7 +226,7 @@ func (r *rootfs) network() error {
 	return fault.Wrap("network", fault.CauseNetwork, err)
 }
 
-// Names in the stage of what nobody can read.
+// Names in the stage of unreadable files.
 const (
 	maskDir  = "mask-dir"
 	maskFile = "mask-file"

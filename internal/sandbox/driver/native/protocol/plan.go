@@ -206,7 +206,7 @@ type Report struct {
 // CommandTook returns how long a command took: what the init says, or elapsed, the time
 // from its order to the report of its end on the host. The host may be told of the
 // command's start long after it, so the init's word is the better one. Commands cannot
-// change it, but whoever controls the init can. So it counts only within elapsed.
+// change it, but code that controls the init can. So it counts only within elapsed.
 func (r Report) CommandTook(elapsed time.Duration) time.Duration {
 	if r.Took <= 0 || r.Took > elapsed {
 		return elapsed

@@ -265,7 +265,7 @@ func duplicateAbove(files []int) (high []int, done func(), err error) {
 	return high, done, nil
 }
 
-// awaitEnd returns when nobody can write to a pipe any more.
+// awaitEnd returns when no process can write to a pipe any more.
 func awaitEnd(fd int) {
 	var b [1]byte
 	for {
