@@ -48,7 +48,9 @@ func addressesFor(found []*policy.Endpoint) []netip.Prefix {
 
 // noAddresses is a list of addresses of which none is ever connected to. An empty list would
 // mean public ones.
-func noAddresses() []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)} }
+func noAddresses() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)}
+}
 
 // inBoth returns the addresses that two lists allow. No list means public addresses, and of
 // a host that is an address itself, this one.
