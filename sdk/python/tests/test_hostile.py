@@ -89,6 +89,20 @@ def test_a_name_is_no_flag_of_the_program(tmp_path: Path) -> None:
             assert (tmp_path / "args").read_text().splitlines()[-2:] == ["--", "--to=/tmp/x"]
 
 
+def test_the_program_is_not_that_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the directory that a cell writes to."""
+    program = tmp_path / "forkcell"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\necho '{{}}'\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for path in ("", ".", ":/nonexistent", "bin/..:/nonexistent"):
+        monkeypatch.setenv("PATH", path)
+        with Forkcell("http://127.0.0.1:1", token="t") as fc, pytest.raises(ForkcellError) as e:
+            fc.cells.named("x")._transport.binary.move("apply", "x", {})
+        assert e.value.code == "no_local_binary", path
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize(
     "answer",
     [

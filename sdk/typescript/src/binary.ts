@@ -83,8 +83,9 @@ async function run<T>(binary: Binary, verb: string[], cell: string, write: Write
 
 async function start(binary: Binary, args: string[], signal?: AbortSignal): Promise<Ended> {
   const { spawn } = await import("node:child_process");
+  const path = await needBinary(binary);
   return new Promise((resolve, reject) => {
-    const child = spawn(binary.path, args, { stdio: ["ignore", "pipe", "pipe"], ...(signal && { signal }) });
+    const child = spawn(path, args, { stdio: ["ignore", "pipe", "pipe"], ...(signal && { signal }) });
     const ended: Ended = { code: null, stdout: "", stderr: "" };
     child.stdout.setEncoding("utf8").on("data", (part: string) => (ended.stdout += part));
     child.stderr.setEncoding("utf8").on("data", (part: string) => (ended.stderr += part));
@@ -96,15 +97,18 @@ async function start(binary: Binary, args: string[], signal?: AbortSignal): Prom
   });
 }
 
-/** Throws unless the program can be started. */
-export async function needBinary(binary: Binary): Promise<void> {
+/** Returns the path of the program. It throws unless it can be started. */
+export async function needBinary(binary: Binary): Promise<string> {
   needNode(binary);
   const { access, constants } = await import("node:fs/promises");
-  const { delimiter, join } = await import("node:path");
-  const named = binary.path.includes("/");
-  const paths = named ? [binary.path] : (process.env["PATH"] ?? "").split(delimiter).map((dir) => join(dir, binary.path));
+  const { delimiter, isAbsolute, join } = await import("node:path");
+  // What is found from the working directory may be what a cell wrote.
+  const dirs = (process.env["PATH"] ?? "").split(delimiter).filter((dir) => isAbsolute(dir));
+  const paths = binary.path.includes("/") ? [binary.path] : dirs.map((dir) => join(dir, binary.path));
   const found = await Promise.allSettled(paths.map((path) => access(path, constants.X_OK)));
-  if (!found.some(({ status }) => status === "fulfilled")) throw missing(binary);
+  const path = paths[found.findIndex(({ status }) => status === "fulfilled")];
+  if (path === undefined) throw missing(binary);
+  return path;
 }
 
 function needNode(binary: Binary): void {

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { Forkcell, ForkcellError } from "@forkcell/sdk";
 
@@ -65,6 +65,25 @@ test("the name of a cell is no flag of the program", async () => {
     assert.deepEqual(args.slice(-2), ["--", "--to=/tmp/x"]);
     await fc.close();
   });
+});
+
+test("the program is not that of the working directory", async () => {
+  const { path } = await program();
+  const before = { dir: process.cwd(), path: process.env["PATH"] };
+  process.chdir(dirname(path));
+  try {
+    await against(document({ cell: "demo", source: "upload:upl_1" }), async (url) => {
+      for (const PATH of ["", ".", ":/nonexistent", "bin/..:/nonexistent"]) {
+        process.env["PATH"] = PATH;
+        const fc = new Forkcell({ url, token: "t" });
+        await assert.rejects(fc.cells.named("x").apply(), (e) => e instanceof ForkcellError && e.code === "no_local_binary", PATH);
+        await fc.close();
+      }
+    });
+  } finally {
+    process.chdir(before.dir);
+    process.env["PATH"] = before.path;
+  }
 });
 
 test("redirections, long answers and endless lists are refused", async () => {

@@ -58,7 +58,9 @@ class Binary:
 
     def find(self) -> str:
         """Return the path of the program."""
-        program = shutil.which(self.path)
+        # What is found from the working directory may be what a cell wrote.
+        dirs = [d for d in os.get_exec_path() if os.path.isabs(d)]
+        program = shutil.which(self.path, path=os.pathsep.join(dirs) or os.devnull)
         if program is None:
             raise ForkcellError(
                 "no_local_binary",
