@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/network/egress/credential"
 	"github.com/forkcell/forkcell/internal/network/egress/login"
@@ -72,8 +74,9 @@ func (p *Proxy) askTokens(ctx context.Context, like *http.Request, media string,
 	where.RawQuery = ""
 	r.URL, r.Header = &where, like.Header.Clone()
 	askPlain(r.Header)
+	// What the program says of its body is not true of this one.
+	maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Content-") })
 	r.Header["Content-Type"] = []string{media}
-	r.Header.Del("Content-Length")
 	r.Body, r.ContentLength, r.GetBody, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil, nil
 	if _, ok := r.Header["User-Agent"]; !ok {
 		r.Header["User-Agent"] = []string{""} // none, instead of Go's own

@@ -65,7 +65,7 @@ func TestLoginIsRenewedOutside(t *testing.T) {
 		c, file, access, refresh := loggedIn(t, true)
 		c.serve("login.example.com", 443, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var in map[string]string
-			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["refresh_token"] != "REAL-refresh-token-1" || in["client_id"] != "app" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/json" {
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["refresh_token"] != "REAL-refresh-token-1" || in["client_id"] != "app" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/json" || r.Header["Content-Encoding"] != nil || r.Header["Content-Md5"] != nil {
 				t.Errorf("the service got %v, %v", in, err)
 			}
 			w.Header().Set("Set-Cookie", "session=REAL-access-token-2")
@@ -74,7 +74,8 @@ func TestLoginIsRenewedOutside(t *testing.T) {
 		seen := make(chan string, 8)
 		c.serve(api, 443, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 		cl := c.client(h2)
-		status, body, header := get(t, cl, "POST", "https://login.example.com/token?scope=other", strings.NewReader(`{"grant_type": "refresh_token", "refresh_token": "`+refresh+`", "client_id": "app"}`), "Content-Type", "text/plain")
+		status, body, header := get(t, cl, "POST", "https://login.example.com/token?scope=other", strings.NewReader(`{"grant_type": "refresh_token", "refresh_token": "`+refresh+`", "client_id": "app"}`),
+			"Content-Type", "text/plain", "Content-Encoding", "", "Content-Encoding", "gzip", "Content-MD5", "x")
 		if status != 200 || strings.Contains(body+fmt.Sprint(header), "REAL") {
 			t.Fatalf("the cell gets %d %v %s", status, header, body)
 		}
