@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"crypto/sha1" //nolint:gosec // the protocol of websockets has it
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,6 +99,47 @@ func TestLongFile(t *testing.T) {
 	defer content.Close()
 	if n, err := io.ReadFull(content, make([]byte, 1<<20)); err != nil {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// TestSocketHostile: a socket that begins a frame of 1 GiB, or sends what is no message of a
+// command, ends with an error.
+func TestSocketHostile(t *testing.T) {
+	t.Parallel()
+	const started = `{"type":"started","exec_id":"exec_1"}`
+	frame := func(kind byte, text string) string { return string([]byte{kind, byte(len(text))}) + text }
+	for name, more := range map[string]string{
+		"1 GiB":      "\x82\x7f\x00\x00\x00\x00\x40\x00\x00\x00\x01",
+		"compressed": "\xc2\x01\x01",
+		"masked":     "\x82\x81aaaa\x01",
+		"no message": frame(0x81, "7"),
+		"a list":     frame(0x81, "[]"),
+		"cut":        "\x82",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := against(t, func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: forkcell.exec.v1\r\n"+
+					"Sec-WebSocket-Accept: "+base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+frame(0x81, started)+more)
+				for err == nil && name == "1 GiB" { // the client has enough before it ends
+					_, err = conn.Write(make([]byte, 64<<10))
+				}
+			})
+			s, err := c.Cells.Named("x").OpenExec(t.Context(), client.OpenExec{Command: []string{"true"}}, client.Stdout(io.Discard))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if exit, err := s.Wait(); err == nil || exit != nil {
+				t.Errorf("%+v, %v", exit, err)
+			}
+		})
 	}
 }
 
