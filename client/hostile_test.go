@@ -1,7 +1,7 @@
 package client_test
 
 import (
-	"crypto/sha1" //nolint:gosec // the protocol of websockets has it
+	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
 	"io"
