@@ -50,7 +50,12 @@ func (c *Cell) Branch(ctx context.Context, r Branch, opts ...CallOption) (*Branc
 // result. If the context ends first, the code goes on. The call is sent once, unless it
 // has an idempotency key.
 func (c *Cell) Eval(ctx context.Context, r Eval, opts ...CallOption) (*EvalResult, error) {
-	in, err := newCall(http.MethodPost, op.Eval.At(c.Name), r, opts)
+	r.Cell = c.Name
+	path, err := op.Eval.Target(&r)
+	if err != nil {
+		return nil, err
+	}
+	in, err := newCall(http.MethodPost, path, r, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (c *Cell) Log(ctx context.Context) iter.Seq2[LogEntry, error] {
 
 // Disk returns the disk space of the cell.
 func (c *Cell) Disk(ctx context.Context) (*DiskResult, error) {
-	return get[DiskResult](ctx, c.client, op.GetDisk.At(c.Name))
+	return ask(ctx, c.client, op.GetDisk, api.OfCell{Cell: c.Name}, nil)
 }
 
 // Update is a change of a cell. What is nil stays as it is.
@@ -158,7 +158,7 @@ func (c *call) addQuery(text string) {
 
 // Undelete brings back the cell, which was removed, as it was.
 func (c *Cell) Undelete(ctx context.Context, opts ...CallOption) (*CellInfo, error) {
-	return post[CellInfo](ctx, c.client, op.UndeleteCell.At(c.Name), nil, opts)
+	return ask(ctx, c.client, op.UndeleteCell, api.OfCell{Cell: c.Name}, opts)
 }
 
 // Remove removes the cell. One with work that is undecided or not applied is refused
@@ -194,7 +194,7 @@ func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, e
 
 // Policy returns the policy of the cell.
 func (c *Cell) Policy(ctx context.Context) (*PolicyResult, error) {
-	return get[PolicyResult](ctx, c.client, op.GetPolicy.At(c.Name))
+	return ask(ctx, c.client, op.GetPolicy, api.OfCell{Cell: c.Name}, nil)
 }
 
 // SetPolicy gives the cell another policy: YAML, or the name of a preset.

@@ -39,7 +39,7 @@ func (s *Receipts) document(ctx context.Context, path string) (json.RawMessage, 
 // Verify checks signatures, chains and bound hashes. What does not hold is in the
 // result.
 func (s *Receipts) Verify(ctx context.Context, r VerifyReceipts) (*ReceiptVerifyResult, error) {
-	return post[ReceiptVerifyResult](ctx, s.client, op.VerifyReceipts.Path, r, nil)
+	return ask(ctx, s.client, op.VerifyReceipts, r, nil)
 }
 
 // Decisions shows what was decided.

@@ -23,7 +23,7 @@ type Files struct{ cell *Cell }
 // Files returns the files of the cell.
 func (c *Cell) Files() *Files { return &Files{c} }
 
-func (f *Files) at(o op.Op, path string, query url.Values) string {
+func (f *Files) at(o op.Verb, path string, query url.Values) string {
 	query.Set("path", path)
 	return o.At(f.cell.Name) + "?" + query.Encode()
 }
@@ -80,7 +80,7 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, mode 
 
 // List returns the entries of a directory and of so many levels below it.
 func (f *Files) List(ctx context.Context, path string, depth int) ([]FileInfo, error) {
-	list, err := post[api.FileList](ctx, f.cell.client, op.ListFiles.At(f.cell.Name), api.ListFilesBody{Path: path, Depth: depth}, nil)
+	list, err := ask(ctx, f.cell.client, op.ListFiles, api.ListFilesRequest{Cell: f.cell.Name, Path: path, Depth: depth}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -89,17 +89,17 @@ func (f *Files) List(ctx context.Context, path string, depth int) ([]FileInfo, e
 
 // Stat describes a file.
 func (f *Files) Stat(ctx context.Context, path string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, op.StatFile.At(f.cell.Name), api.FileBody{Path: path}, nil)
+	return ask(ctx, f.cell.client, op.StatFile, api.FileRequest{Cell: f.cell.Name, Path: path}, nil)
 }
 
 // Mkdir makes a directory, and those above it.
 func (f *Files) Mkdir(ctx context.Context, path string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, op.MakeDir.At(f.cell.Name), api.FileBody{Path: path}, nil)
+	return ask(ctx, f.cell.client, op.MakeDir, api.FileRequest{Cell: f.cell.Name, Path: path}, nil)
 }
 
 // Move gives a file another path. A file there is replaced.
 func (f *Files) Move(ctx context.Context, from, to string) (*FileInfo, error) {
-	return post[FileInfo](ctx, f.cell.client, op.MoveFile.At(f.cell.Name), api.MoveFileBody{From: from, To: to}, nil)
+	return ask(ctx, f.cell.client, op.MoveFile, api.MoveFileRequest{Cell: f.cell.Name, From: from, To: to}, nil)
 }
 
 // Remove removes a file or an empty directory; with recursive, also one that is not

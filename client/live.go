@@ -38,7 +38,8 @@ func (c *Cell) Close(ctx context.Context) error {
 // Pause stops the processes of a live cell until Resume. With the runtime gvisor they are
 // kept on disk, and use no memory.
 func (c *Cell) Pause(ctx context.Context, r Pause, opts ...CallOption) (*PauseResult, error) {
-	return post[PauseResult](ctx, c.client, op.Pause.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.Pause, r, opts)
 }
 
 // Resume continues the processes of a paused cell.

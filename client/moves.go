@@ -10,7 +10,8 @@ import (
 // Checkpoint names the present state. With Memory it also keeps the processes of a live
 // cell of the runtime gvisor, for Branch.
 func (c *Cell) Checkpoint(ctx context.Context, r Checkpoint, opts ...CallOption) (*CheckpointResult, error) {
-	return post[CheckpointResult](ctx, c.client, op.CreateCheckpoint.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.CreateCheckpoint, r, opts)
 }
 
 // Checkpoints returns the states of the cell, the oldest first.
@@ -20,12 +21,12 @@ func (c *Cell) Checkpoints(ctx context.Context) iter.Seq2[CheckpointInfo, error]
 
 // Restore goes back to a state; without one, to the state before the last run.
 func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*MoveResult, error) {
-	return c.goBack(ctx, op.Restore, r, opts)
+	r.Cell = c.Name
+	return c.goBack(ask(ctx, c.client, op.Restore, r, opts))
 }
 
-// goBack moves the cell to an earlier state.
-func (c *Cell) goBack(ctx context.Context, o op.Op, body any, opts []CallOption) (*MoveResult, error) {
-	res, err := post[MoveResult](ctx, c.client, o.At(c.Name), body, opts)
+// goBack notes that the cell was moved to an earlier state.
+func (c *Cell) goBack(res *MoveResult, err error) (*MoveResult, error) {
 	if err == nil {
 		c.seen.left(res.RunID)
 	}
@@ -47,7 +48,8 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 	}
 	r.Apply = r.Apply && !sent
 	c.seen.bind(&r, opts)
-	res, err := post[AcceptResult](ctx, c.client, op.Accept.At(c.Name), r, opts)
+	r.Cell = c.Name
+	res, err := ask(ctx, c.client, op.Accept, r, opts)
 	if err != nil {
 		return res, err
 	}
@@ -60,7 +62,8 @@ func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Accep
 
 // Reject rejects a run and goes back to the state before it.
 func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveResult, error) {
-	return c.goBack(ctx, op.Reject, r, opts)
+	r.Cell = c.Name
+	return c.goBack(ask(ctx, c.client, op.Reject, r, opts))
 }
 
 // Apply writes accepted work to the source directory, or to another one.
@@ -68,7 +71,8 @@ func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyRe
 	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.applyHere(ctx, r) })
 	}
-	return post[ApplyResult](ctx, c.client, op.Apply.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.Apply, r, opts)
 }
 
 // Undo takes the last apply back.
@@ -76,7 +80,8 @@ func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResu
 	if sent, err := c.writesHere(ctx, opts); sent || err != nil {
 		return here(err, func() (*ApplyResult, error) { return c.undoHere(ctx, r) })
 	}
-	return post[ApplyResult](ctx, c.client, op.Undo.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.Undo, r, opts)
 }
 
 // Refresh takes over what changed in the source directory.
@@ -86,12 +91,14 @@ func (c *Cell) Refresh(ctx context.Context, r Refresh, opts ...CallOption) (*Ref
 			return here(err, func() (*RefreshResult, error) { return c.refreshHere(ctx, r) })
 		}
 	}
-	return post[RefreshResult](ctx, c.client, op.Refresh.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.Refresh, r, opts)
 }
 
 // Verify recomputes the hashes of states.
 func (c *Cell) Verify(ctx context.Context, r Verify, opts ...CallOption) (*VerifyResult, error) {
-	return post[VerifyResult](ctx, c.client, op.VerifyCell.At(c.Name), r, opts)
+	r.Cell = c.Name
+	return ask(ctx, c.client, op.VerifyCell, r, opts)
 }
 
 // here calls do unless an error is known.

@@ -33,7 +33,7 @@ func (c *Client) Ready(ctx context.Context) (*Health, error) {
 
 // Key returns the key that signs receipts.
 func (c *Client) Key(ctx context.Context) (*KeyInfo, error) {
-	return get[KeyInfo](ctx, c, op.GetKey.Path)
+	return ask(ctx, c, op.GetKey, op.None{}, nil)
 }
 
 // GC frees states that nothing needs.
@@ -48,7 +48,7 @@ func (c *Client) Usage(ctx context.Context) (*UsageResult, error) {
 
 // Disk returns the disk space of all cells and of the home.
 func (c *Client) Disk(ctx context.Context) (*DiskResult, error) {
-	return get[DiskResult](ctx, c, op.GetHomeDisk.Path)
+	return ask(ctx, c, op.GetHomeDisk, op.None{}, nil)
 }
 
 // Check is one control that a host can enforce, or why it cannot.

@@ -29,5 +29,5 @@ func (s *Policies) Explain(ctx context.Context, r Explain) (*Explanation, error)
 
 // Suggest returns a policy that allows what a run was denied, for a person to review.
 func (s *Policies) Suggest(ctx context.Context, r Suggest) (*PolicySuggestion, error) {
-	return post[PolicySuggestion](ctx, s.client, op.SuggestPolicy.Path, r, nil)
+	return ask(ctx, s.client, op.SuggestPolicy, r, nil)
 }

@@ -55,7 +55,12 @@ func (c *Cell) Choose(ctx context.Context, r Choose, opts ...CallOption) (*RaceA
 			return c.chooseHere(ctx, r, opts)
 		}
 	}
-	res, err := post[RaceAnswer](ctx, c.client, op.Choose.At(c.Name), r, opts)
+	r.Cell = c.Name
+	path, err := op.Choose.Target(&r)
+	if err != nil {
+		return nil, err
+	}
+	res, err := post[RaceAnswer](ctx, c.client, path, r, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // CallOption is an option of one call.
@@ -173,6 +174,22 @@ func post[T any](ctx context.Context, c *Client, path string, body any, opts []C
 		return nil, err
 	}
 	return receive[T](ctx, c, in)
+}
+
+// ask carries out an operation: once, also if its request has to be sent again.
+func ask[In, Out any](ctx context.Context, c *Client, o op.Op[In, Out], in In, opts []CallOption) (*Out, error) {
+	path, err := o.Target(&in)
+	if err != nil {
+		return nil, err
+	}
+	if o.Method == http.MethodGet {
+		return get[Out](ctx, c, path)
+	}
+	var body any
+	if has, _ := op.Body[In](); has {
+		body = in
+	}
+	return post[Out](ctx, c, path, body, opts)
 }
 
 func newKey() string { return strings.ToLower(rand.Text()) }

@@ -83,12 +83,14 @@ func (s *Session) Timeline(ctx context.Context) iter.Seq2[TimelineEntry, error] 
 
 // Send types a message into the running session, and presses Enter.
 func (s *Session) Send(ctx context.Context, r Send, opts ...CallOption) (*SentMessage, error) {
-	return post[SentMessage](ctx, s.client, op.SendMessage.At(s.Name), r, opts)
+	r.Session = s.Name
+	return ask(ctx, s.client, op.SendMessage, r, opts)
 }
 
 // Stop ends the session. Its run gets its receipt.
 func (s *Session) Stop(ctx context.Context, r StopSession, opts ...CallOption) (*AgentSession, error) {
-	return post[AgentSession](ctx, s.client, op.StopSession.At(s.Name), r, opts)
+	r.Session = s.Name
+	return ask(ctx, s.client, op.StopSession, r, opts)
 }
 
 // Rewind takes the session back to a turn, and starts its agent again.
@@ -104,6 +106,7 @@ func (s *Session) Accept(ctx context.Context, r Accept, opts ...CallOption) (*Ac
 		}
 	}
 	s.cell.seen.bind(&r, opts)
+	r.Cell = ""
 	res, err := post[AcceptResult](ctx, s.client, op.AcceptSession.At(s.Name), r, opts)
 	if err == nil {
 		s.cell.seen.set(nil)

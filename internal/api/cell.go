@@ -56,16 +56,11 @@ type InitTimings struct {
 
 // RefreshRequest brings the source's changes into the cell.
 type RefreshRequest struct {
-	Cell       string `json:"cell"`
-	OnConflict string `json:"on_conflict,omitempty"` // fail, ours (keep the cell's side) or theirs (take the source's)
-	// Upload is the id of an upload that has the present source. The cell must have
-	// been made from an archive.
-	Upload string `json:"upload,omitempty"`
-	// BasedOn are roots of states that the source of the upload has had, the newest
-	// first. The newest one that the cell knows is what both sides are compared with.
-	BasedOn []string `json:"based_on,omitempty"`
-	// Wait is how long to wait for a busy cell.
-	Wait time.Duration `json:"wait_ns,omitempty"`
+	Cell       string   `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+	Upload     string   `json:"upload,omitempty" doc:"An upload with the present files of the caller's directory, for a cell that was made from an upload."`
+	BasedOn    []string `json:"based_on,omitempty" maxItems:"1000" doc:"Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows."`
+	Wait       Duration `json:"wait,omitzero" doc:"How long to wait for a busy cell."`
 }
 
 // RefreshResult says what came in.

@@ -39,16 +39,16 @@ type CheckpointResult struct {
 	Memory string `json:"memory,omitempty"`
 }
 
-// RestoreRequest moves a cell back.
+// RestoreRequest moves a cell back. Without a state and a run it goes to the state before
+// the last run.
 type RestoreRequest struct {
-	Cell       string `json:"cell"`
-	Checkpoint string `json:"checkpoint,omitempty"` // id, unique prefix or name; "" = before the last run
-	Run        string `json:"run,omitempty"`        // the state before this run
-	// Runs are those whose work may be taken back. If there are any, a request that takes
-	// back more is refused.
-	Runs   []string `json:"runs,omitempty"`
-	Reason string   `json:"reason,omitempty"`
-	Force  bool     `json:"force,omitempty"` // stops a live cell first
+	Cell       string `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to go back to."`
+	Run        string `json:"run,omitempty" doc:"Go back to the state before this run."`
+	// Runs are those that the caller has seen.
+	Runs   []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs that may be taken back. If some are named, a request that takes back another one is refused."`
+	Reason string   `json:"reason,omitempty" doc:"Why, for the record."`
+	Force  bool     `json:"force,omitempty" doc:"Stop a live cell first."`
 }
 
 // RemoveRequest removes cells, all or none.
@@ -79,22 +79,18 @@ type MoveResult struct {
 
 // AcceptRequest decides that a run's result stands.
 type AcceptRequest struct {
-	Cell string `json:"cell"`
-	Run  string `json:"run,omitempty"`
-	// Runs are the runs and captured states that were shown. The acceptance is refused if
-	// it would take others.
-	Runs []string `json:"runs,omitempty"`
-	// LeaveOut are earlier ones that are not accepted. What they changed is left out path by
-	// path; a path that accepted work changed as well stays whole.
-	LeaveOut []string `json:"leave_out,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
-	Force    bool     `json:"force,omitempty"`
-	Only     []string `json:"only,omitempty"`
-	Except   []string `json:"except,omitempty"`
+	Cell     string   `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	Run      string   `json:"run,omitempty" doc:"The run. It is refused if its state has undecided work that is named neither in runs nor in leave_out. Without run and runs, all undecided work is accepted."`
+	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs and captured states that were shown, as the comparison of states names them. Nothing else is accepted."`
+	LeaveOut []string `json:"leave_out,omitempty" maxItems:"10000" doc:"Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. What was changed outside the workspace is left out then; the comparison counts it (elsewhere)."`
+	Only     []string `json:"only,omitempty" doc:"Accept only paths that match, and nothing outside the workspace."`
+	Except   []string `json:"except,omitempty" doc:"Accept all but paths that match, and nothing outside the workspace."`
+	Reason   string   `json:"reason,omitempty" doc:"Why, for the record."`
+	Force    bool     `json:"force,omitempty" doc:"Accept a run that failed."`
+	Apply    bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
 	// ExceptPaths are paths that are left out, each without what is below it.
-	ExceptPaths []string     `json:"except_paths,omitempty"`
-	Apply       bool         `json:"apply,omitempty"`
-	Applier     ApplyRequest `json:"applier,omitempty"` // used with Apply; its Cell is ignored
+	ExceptPaths []string     `json:"-"`
+	Applier     ApplyRequest `json:"-"` // used with Apply; its Cell is ignored
 }
 
 // Selects reports whether only a part of the run is accepted.
@@ -129,14 +125,14 @@ type AcceptResult struct {
 
 // ApplyRequest writes accepted changes to a directory.
 type ApplyRequest struct {
-	Cell         string   `json:"cell"`
-	To           string   `json:"to,omitempty" operator:"target"` // "" = the source directory
-	DryRun       bool     `json:"dry_run,omitempty"`
-	Only         []string `json:"only,omitempty"`
-	Except       []string `json:"except,omitempty"`
-	OnConflict   string   `json:"on_conflict,omitempty"` // fail, ours, theirs
-	AllowControl []string `json:"allow_control,omitempty" operator:"control"`
-	AllowSetuid  bool     `json:"allow_setuid,omitempty" operator:"setuid"`
+	Cell         string   `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	To           string   `json:"to,omitempty" operator:"target" doc:"The directory; without it, the source of the cell. Another one is for the operator, and tokens with allow_control."`
+	DryRun       bool     `json:"dry_run,omitempty" doc:"Only say what would be written."`
+	Only         []string `json:"only,omitempty" doc:"Apply only paths that match."`
+	Except       []string `json:"except,omitempty" doc:"Apply all but paths that match."`
+	OnConflict   string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+	AllowControl []string `json:"allow_control,omitempty" operator:"control" doc:"Patterns of control files that may be written. For the operator, and tokens with allow_control, whose patterns must match, too."`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty" operator:"setuid" doc:"Keep set-id bits. For the operator, and tokens with the pattern ** in allow_control."`
 	// Conflicts, unless nil, has the paths that OnConflict decides about. Any other
 	// conflict is refused.
 	Conflicts []string `json:"-"`
@@ -282,10 +278,10 @@ type ExportResult struct {
 
 // UndoRequest takes the last apply back.
 type UndoRequest struct {
-	Cell       string   `json:"cell"`
-	Except     []string `json:"except,omitempty"`      // what stays as it is
-	OnConflict string   `json:"on_conflict,omitempty"` // fail, ours, theirs: what becomes of what is newer
-	DryRun     bool     `json:"dry_run,omitempty"`     // say what would be taken back
+	Cell       string   `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	Except     []string `json:"except,omitempty" doc:"Leave paths that match as they are."`
+	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that was changed since."`
+	DryRun     bool     `json:"dry_run,omitempty" doc:"Only say what would be taken back."`
 	// Conflicts, unless nil, has the paths that OnConflict decides about. Any other
 	// conflict is refused.
 	Conflicts []string `json:"-"`

@@ -112,13 +112,13 @@ type RaceDecision struct {
 
 // ChooseRequest chooses the winner of a race that has ended.
 type ChooseRequest struct {
-	Cell string `json:"cell"` // that was raced
-	// Attempt is the cell of the attempt that shall win.
-	Attempt string        `json:"attempt"`
-	Reason  string        `json:"reason,omitempty"`
-	Force   bool          `json:"force,omitempty"` // also if it did not succeed
-	Apply   bool          `json:"apply,omitempty"`
-	Wait    time.Duration `json:"wait,omitempty"`
+	Cell    string `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	Attempt string `json:"attempt" doc:"The cell of the attempt that shall win. The race has kept it." minLength:"1" maxLength:"63"`
+	Reason  string `json:"reason,omitempty" doc:"Why, for the record."`
+	Force   bool   `json:"force,omitempty" doc:"Choose an attempt that did not succeed."`
+	Apply   bool   `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
+	// Wait is how long to wait for a busy cell; negative is for ever.
+	Wait time.Duration `json:"-"`
 }
 
 // PastRace is a race as the records have it.

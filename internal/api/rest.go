@@ -179,11 +179,6 @@ type StopBody struct {
 	Grace string `json:"grace,omitempty" doc:"Time between asking the processes to end and killing them."`
 }
 
-// PauseBody is the body of POST /v1/cells/{cell}/pause.
-type PauseBody struct {
-	FSOnly bool `json:"fs_only,omitempty" doc:"End the processes, and keep the files only."`
-}
-
 // ResumeBody is the body of POST /v1/cells/{cell}/resume.
 type ResumeBody struct {
 	FSOnly bool `json:"fs_only,omitempty" doc:"Drop the memory that the cell was paused with, and start it without its processes."`
@@ -238,66 +233,6 @@ type CheckpointInfo struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-// CheckpointBody is the body of POST /v1/cells/{cell}/checkpoints.
-type CheckpointBody struct {
-	Name   string `json:"name,omitempty" doc:"Name of the checkpoint." maxLength:"63"`
-	Memory bool   `json:"memory,omitempty" doc:"Also keep the processes of a live cell of the runtime gvisor, with their memory."`
-}
-
-// RestoreBody is the body of POST /v1/cells/{cell}/restore.
-type RestoreBody struct {
-	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to go back to."`
-	Run        string `json:"run,omitempty" doc:"Go back to the state before this run."`
-	// Runs are those that the caller has seen.
-	Runs   []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs that may be taken back. If some are named, a request that takes back another one is refused."`
-	Reason string   `json:"reason,omitempty" doc:"Why, for the record."`
-	Force  bool     `json:"force,omitempty" doc:"Stop a live cell first."`
-}
-
-// AcceptBody is the body of POST /v1/cells/{cell}/accept.
-type AcceptBody struct {
-	Run      string   `json:"run,omitempty" doc:"The run. It is refused if its state has undecided work that is named neither in runs nor in leave_out. Without run and runs, all undecided work is accepted."`
-	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"The runs and captured states that were shown, as the comparison of states names them. Nothing else is accepted."`
-	LeaveOut []string `json:"leave_out,omitempty" maxItems:"10000" doc:"Earlier undecided runs and captured states that are not accepted. What they changed is left out path by path; a path that accepted work changed as well stays whole. What was changed outside the workspace is left out then; the comparison counts it (elsewhere)."`
-	Only     []string `json:"only,omitempty" doc:"Accept only paths that match, and nothing outside the workspace."`
-	Except   []string `json:"except,omitempty" doc:"Accept all but paths that match, and nothing outside the workspace."`
-	Reason   string   `json:"reason,omitempty" doc:"Why, for the record."`
-	Force    bool     `json:"force,omitempty" doc:"Accept a run that failed."`
-	Apply    bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
-}
-
-// RejectBody is the body of POST /v1/cells/{cell}/reject.
-type RejectBody struct {
-	Run    string `json:"run,omitempty" doc:"The run; without it, the newest undecided one."`
-	Reason string `json:"reason,omitempty" doc:"Why, for the record."`
-}
-
-// ApplyBody is the body of POST /v1/cells/{cell}/apply.
-type ApplyBody struct {
-	To           string   `json:"to,omitempty" operator:"target" doc:"The directory; without it, the source of the cell. Another one is for the operator, and tokens with allow_control."`
-	DryRun       bool     `json:"dry_run,omitempty" doc:"Only say what would be written."`
-	Only         []string `json:"only,omitempty" doc:"Apply only paths that match."`
-	Except       []string `json:"except,omitempty" doc:"Apply all but paths that match."`
-	OnConflict   string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
-	AllowControl []string `json:"allow_control,omitempty" operator:"control" doc:"Patterns of control files that may be written. For the operator, and tokens with allow_control, whose patterns must match, too."`
-	AllowSetuid  bool     `json:"allow_setuid,omitempty" operator:"setuid" doc:"Keep set-id bits. For the operator, and tokens with the pattern ** in allow_control."`
-}
-
-// UndoBody is the body of POST /v1/cells/{cell}/undo.
-type UndoBody struct {
-	Except     []string `json:"except,omitempty" doc:"Leave paths that match as they are."`
-	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that was changed since."`
-	DryRun     bool     `json:"dry_run,omitempty" doc:"Only say what would be taken back."`
-}
-
-// RefreshBody is the body of POST /v1/cells/{cell}/refresh.
-type RefreshBody struct {
-	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
-	Upload     string   `json:"upload,omitempty" doc:"An upload with the present files of the caller's directory, for a cell that was made from an upload."`
-	BasedOn    []string `json:"based_on,omitempty" maxItems:"1000" doc:"Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows."`
-	Wait       string   `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
-}
-
 // AcceptedState is the answer of GET /v1/cells/{cell}/accepted.
 type AcceptedState struct {
 	Cell         string `json:"cell"`
@@ -318,28 +253,6 @@ type AcceptedState struct {
 	// Receipts are those of the runs whose work the state has, the newest first, if the
 	// request asks for them.
 	Receipts []PublishedReceipt `json:"receipts"`
-}
-
-// PublicationBody is the body of POST /v1/cells/{cell}/publications: what the caller has
-// published on its own machine.
-type PublicationBody struct {
-	PublishID   string `json:"publish_id" doc:"Names the publication."`
-	Checkpoint  string `json:"checkpoint_id" doc:"The accepted state that was published."`
-	Repository  string `json:"repository" doc:"The repository, as a path on the caller's machine."`
-	Branch      string `json:"branch" doc:"The new branch."`
-	Base        string `json:"base" doc:"The branch that it begins at."`
-	BaseCommit  string `json:"base_commit" doc:"The commit of the base."`
-	Commit      string `json:"commit" doc:"The new commit."`
-	Signed      string `json:"signed" doc:"The kind of its signature: ssh, gpg or off."`
-	PushedTo    string `json:"pushed_to,omitempty" doc:"The URL that it was pushed to."`
-	PullRequest string `json:"pull_request,omitempty" doc:"The URL of the pull request."`
-	State       string `json:"state,omitempty" doc:"What is missing of the publication."`
-}
-
-// VerifyBody is the body of POST /v1/cells/{cell}/verify.
-type VerifyBody struct {
-	Checkpoint string `json:"checkpoint,omitempty" doc:"The state; without it, the present one."`
-	All        bool   `json:"all,omitempty" doc:"Verify every state."`
 }
 
 // ForkedCells is the answer to a fork over the API.
@@ -417,12 +330,6 @@ type ExplainBody struct {
 	Method  string `json:"method,omitempty" doc:"With host: a request with this method."`
 	URLPath string `json:"url_path,omitempty" doc:"With host: a request for this path."`
 	Binary  string `json:"binary,omitempty" doc:"With host: by the executable at this path."`
-}
-
-// SuggestBody is the body of POST /v1/policies/suggest.
-type SuggestBody struct {
-	Cell string `json:"cell" doc:"The cell."`
-	Run  string `json:"run,omitempty" doc:"The run; without it, the last one."`
 }
 
 // Doctor lists what the host can enforce.

@@ -97,23 +97,6 @@ func (v *FileEvent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// FileBody is the body of POST /v1/cells/{cell}/files/{stat,mkdir}.
-type FileBody struct {
-	Path string `json:"path" doc:"Relative to the workspace, or absolute in the cell."`
-}
-
-// ListFilesBody is the body of POST /v1/cells/{cell}/files/list.
-type ListFilesBody struct {
-	Path  string `json:"path,omitempty" doc:"Relative to the workspace, or absolute in the cell."`
-	Depth int    `json:"depth,omitempty" doc:"How many levels; without it, one." minimum:"0" maximum:"100"`
-}
-
-// MoveFileBody is the body of POST /v1/cells/{cell}/files/move.
-type MoveFileBody struct {
-	From string `json:"from" doc:"Relative to the workspace, or absolute in the cell."`
-	To   string `json:"to" doc:"The new path. A file there is replaced."`
-}
-
 // WatchBody is the body of POST /v1/cells/{cell}/files/watch.
 type WatchBody struct {
 	Path      string `json:"path,omitempty" doc:"A directory, relative to the workspace, or absolute in the cell."`

@@ -19,14 +19,6 @@ type RaceBody struct {
 	RunSettings
 }
 
-// ChooseBody is the body of POST /v1/cells/{cell}/choose.
-type ChooseBody struct {
-	Attempt string `json:"attempt" doc:"The cell of the attempt that shall win. The race has kept it." minLength:"1" maxLength:"63"`
-	Reason  string `json:"reason,omitempty" doc:"Why, for the record."`
-	Force   bool   `json:"force,omitempty" doc:"Choose an attempt that did not succeed."`
-	Apply   bool   `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
-}
-
 // RaceAttemptBody is the command of one attempt.
 type RaceAttemptBody struct {
 	Command []string          `json:"command,omitempty" doc:"The command and its arguments." minItems:"1"`

@@ -39,12 +39,6 @@ type RewoundSession struct {
 	Session *AgentSession `json:"session"`
 }
 
-// SendBody is the body of POST /v1/sessions/{session}/send.
-type SendBody struct {
-	Message   string `json:"message" doc:"What is typed: text without control characters." maxLength:"65536"`
-	NoNewline bool   `json:"no_newline,omitempty" doc:"Do not press Enter."`
-}
-
 // SentMessage says what was typed into a session.
 type SentMessage struct {
 	SessionID string `json:"session_id"`
@@ -52,11 +46,6 @@ type SentMessage struct {
 	// Confirmed reports whether the program has shown something on its terminal after
 	// what was typed last. Otherwise it may not have taken the message.
 	Confirmed bool `json:"confirmed" doc:"Whether the program has shown something on its terminal since. Otherwise it may not have taken the message."`
-}
-
-// StopSessionBody is the body of POST /v1/sessions/{session}/stop.
-type StopSessionBody struct {
-	Force bool `json:"force,omitempty" doc:"Kill the processes at once."`
 }
 
 // PublishBody is the body of POST /v1/sessions/{session}/publish.

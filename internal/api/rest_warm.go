@@ -30,8 +30,3 @@ type BranchBody struct {
 	Credentials map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name; without one, that of the branched cell."`
 	CellSettings
 }
-
-// EvalBody is the body of POST /v1/cells/{cell}/eval.
-type EvalBody struct {
-	Code string `json:"code" doc:"The code, in the language of the warm interpreter."`
-}

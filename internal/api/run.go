@@ -326,9 +326,8 @@ type StartResult struct {
 
 // PauseRequest pauses a live cell.
 type PauseRequest struct {
-	Cell string `json:"cell"`
-	// FSOnly ends its processes and keeps its files.
-	FSOnly bool `json:"fs_only,omitempty"`
+	Cell   string `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	FSOnly bool   `json:"fs_only,omitempty" doc:"End the processes, and keep the files only."`
 }
 
 // ResumeRequest makes a paused cell live again.

@@ -88,8 +88,8 @@ type BranchOrigin struct {
 
 // EvalRequest asks the warm interpreter of a live cell to run code.
 type EvalRequest struct {
-	Cell string `json:"cell"`
-	Code Text   `json:"code"`
+	Cell string `path:"cell" json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
+	Code string `json:"code" doc:"The code, in the language of the warm interpreter."`
 }
 
 // EvalResult is what came of code.

@@ -173,12 +173,12 @@ func TestPublishPart(t *testing.T) {
 		strings.TrimPrefix(host.URL, "http://"), host.URL), 0o600))
 	w.git("remote", "set-url", "origin", host.URL+"/team/app.git")
 	archive := w.archive("hello.txt", "first\n")
-	var told []api.PublicationBody
+	var told []api.PublicationRequest
 	unreachable := 0 // so many reports fail
 	publish := func(branch string) (string, string) {
 		t.Helper()
 		told = nil
-		work := engine.ReceivedWork{Cell: "demo", Checkpoint: "chk_x", Report: func(_ context.Context, b api.PublicationBody) error {
+		work := engine.ReceivedWork{Cell: "demo", Checkpoint: "chk_x", Report: func(_ context.Context, b api.PublicationRequest) error {
 			told = append(told, b)
 			if len(told) <= unreachable {
 				return errors.New("connection refused")

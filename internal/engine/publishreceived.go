@@ -40,7 +40,8 @@ const publishedThere = "reported by the caller"
 // RecordPublication states what a caller says that it published on its own machine, of
 // work that the cell has accepted. It does not hold the cell: the branch is there already,
 // so the statement must not fail because the cell is live or busy.
-func (e *Engine) RecordPublication(_ context.Context, name string, b api.PublicationBody) error {
+func (e *Engine) RecordPublication(_ context.Context, b api.PublicationRequest) error {
+	name := b.Cell
 	if err := checkPublication(b); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (e *Engine) RecordPublication(_ context.Context, name string, b api.Publica
 	})
 }
 
-func checkPublication(b api.PublicationBody) error {
+func checkPublication(b api.PublicationRequest) error {
 	for _, text := range []string{b.Repository, b.Branch, b.Base, b.Signed, b.PushedTo, b.PullRequest, b.State} {
 		if len(text) > maxReported {
 			return api.Usagef("", "a text of a publication has at most %d bytes", maxReported)
@@ -82,7 +83,7 @@ func checkPublication(b api.PublicationBody) error {
 }
 
 // recordReported states a publication of a state that a cell has accepted.
-func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationBody) error {
+func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationRequest) error {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationBod
 
 // publicationDetails returns the details of a statement about a publication that a caller reports.
 // State and receipts are those of this home.
-func publicationDetails(b api.PublicationBody, at store.Checkpoint, runs []api.PublishedReceipt) map[string]string {
+func publicationDetails(b api.PublicationRequest, at store.Checkpoint, runs []api.PublishedReceipt) map[string]string {
 	receipts := make([]string, 0, len(runs))
 	for _, r := range runs {
 		receipts = append(receipts, r.ReceiptID)

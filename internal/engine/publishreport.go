@@ -25,7 +25,7 @@ type ReceivedWork struct {
 	// Receipt returns a receipt of the daemon's.
 	Receipt func(ctx context.Context, id, cell string, verify bool) (*api.ReceiptDoc, error)
 	// Report has the daemon state what was published.
-	Report func(ctx context.Context, p api.PublicationBody) error
+	Report func(ctx context.Context, p api.PublicationRequest) error
 }
 
 // report has the daemon state what was published, if the work is its.
@@ -33,7 +33,7 @@ func (p *publication) report(ctx context.Context, d map[string]string) error {
 	if p.received == nil {
 		return nil
 	}
-	err := p.received.Report(ctx, api.PublicationBody{
+	err := p.received.Report(ctx, api.PublicationRequest{
 		PublishID: d["publish_id"], Checkpoint: d["published"], Repository: d["repository"], Branch: d["branch"], Base: d["base"], BaseCommit: d["base_commit"],
 		Commit: d["commit"], Signed: d["signed"], PushedTo: d["pushed_to"], PullRequest: d["pull_request"], State: d[detailPublishState],
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
@@ -19,7 +20,7 @@ import (
 // Refresh brings the source's changes into the cell as a new checkpoint. A path
 // that both sides changed differently is a conflict, and then nothing changes.
 func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.RefreshResult, error) {
-	s, err := e.hold(ctx, req.Cell, "refresh", req.Wait)
+	s, err := e.hold(ctx, req.Cell, "refresh", time.Duration(req.Wait))
 	if err != nil {
 		return nil, err
 	}

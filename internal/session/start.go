@@ -192,7 +192,7 @@ func refresh(ctx context.Context, e Engine, name string, notes func(string)) err
 	res, err := e.Refresh(ctx, q)
 	if api.CodeOf(err) == api.CodeBusy {
 		// Another session of the directory may be starting.
-		q.Wait = busyLimit
+		q.Wait = api.Duration(busyLimit)
 		res, err = e.Refresh(ctx, q)
 	}
 	if err == nil && len(res.Changed) > 0 {

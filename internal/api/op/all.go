@@ -1,8 +1,8 @@
 package op
 
 // All returns every operation, by tag.
-func All() []Op {
-	return []Op{
+func All() []Any {
+	return []Any{
 		// cells
 		ListCells, CreateCell, GetCell, UpdateCell, RemoveCell, Diff, GetDisk, Export, ForkCell, GetLog, UndeleteCell, Upload,
 		// decisions

@@ -2,19 +2,42 @@
 // it, and what it does. The REST API, its document, the tools for models, the pages and
 // the tables of the reference are made of them, so that a verb has its right in one place.
 //
-// It imports nothing of the project, and has neither schemas nor functions that do the
-// work: those are where the operation is served. All values are laid out by the compiler,
-// so that a program which does not use them starts no slower.
+// It imports the vocabulary of requests and results only, and has no schemas. All values
+// are laid out by the compiler, so that a program which does not use them starts no slower.
 package op
 
 import (
+	"context"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 )
 
-// Op is one operation of the product.
-type Op struct {
+// Op is an operation whose request is a document of the type In, and whose answer is one of
+// the type Out. Streams, sockets and uploads are a Verb alone.
+//
+// The fields of In say by their tags where a request has them: path, query, or json for the
+// body. One with the tag json:"-" and no other is not part of a request over the API.
+type Op[In, Out any] struct {
+	Verb
+
+	// Do carries it out. It is nil for an operation that depends on more of the caller than
+	// the engine knows: then the front that serves it has the function.
+	Do func(Engine, context.Context, In) (*Out, error)
+}
+
+// Any is an operation, whatever its request and its answer.
+type Any interface {
+	// Head returns how it is called, and who may do it.
+	Head() Verb
+}
+
+// Request returns the type of its request.
+func (o Op[In, Out]) Request() reflect.Type { return reflect.TypeFor[In]() }
+
+// Verb says how an operation is called, and who may do it.
+type Verb struct {
 	// ID is the name of the operation, as SDKs use it.
 	ID string
 	// Method and Path are those of its request. Path has the names of its parameters in
@@ -34,12 +57,21 @@ type Op struct {
 	// Open reports that what it starts or continues can reach the network, as far as the
 	// policy allows.
 	Open bool
-	Kind Kind
+	// Moment reports that the request can name the revision of the cell that the caller has
+	// seen (If-Match). It is refused if the cell has another one.
+	Moment bool
+	// Takes reports that the operation takes disk space. A caller whose quota has none left
+	// is refused.
+	Takes bool
+	Kind  Kind
 	// Status is that of success; 0 is 200.
 	Status int
 	// Also are statuses of errors besides the usual ones.
 	Also []int
 }
+
+// Head implements Any.
+func (o Verb) Head() Verb { return o }
 
 // Scope is a part of what a caller may do.
 type Scope string
@@ -95,7 +127,7 @@ const (
 
 // At returns the path of an operation with values in place of its parameters, in their
 // order. The values are escaped.
-func (o Op) At(values ...string) string {
+func (o Verb) At(values ...string) string {
 	path := o.Path
 	for _, v := range values {
 		before, rest, _ := strings.Cut(path, "{")
@@ -107,6 +139,6 @@ func (o Op) At(values ...string) string {
 
 // AllowedTo reports whether a caller may do the operation. may reports each scope that the
 // caller has.
-func (o Op) AllowedTo(may func(Scope) bool) bool {
+func (o Verb) AllowedTo(may func(Scope) bool) bool {
 	return !slices.ContainsFunc(o.Needs, func(s Scope) bool { return !may(s) })
 }

@@ -23,7 +23,8 @@ func TestAll(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range op.All() {
+	for _, a := range op.All() {
+		o := a.Head()
 		listed = append(listed, strings.ToUpper(o.ID[:1])+o.ID[1:])
 	}
 	for i, id := range listed {
@@ -42,8 +43,11 @@ func TestAll(t *testing.T) {
 }
 
 func isOp(e ast.Expr) bool {
+	if of, ok := e.(*ast.IndexListExpr); ok {
+		e = of.X
+	}
 	name, ok := e.(*ast.Ident)
-	return ok && name.Name == "Op"
+	return ok && (name.Name == "Op" || name.Name == "Verb")
 }
 
 // specs returns the variables of the package.
@@ -89,7 +93,8 @@ func TestRights(t *testing.T) {
 		"removeSession": "as removeCell", "updateCell": "the name and settings, no work",
 		"writeFile": "the state before the start of the live cell stays", "removeFile": "as writeFile", "moveFile": "as writeFile", "copyFiles": "as writeFile",
 	}
-	for _, o := range op.All() {
+	for _, a := range op.All() {
+		o := a.Head()
 		has := func(s op.Scope) bool { return slices.Contains(o.Needs, s) }
 		if _, named := everybody[o.ID]; named == (len(o.Needs) > 0) {
 			t.Errorf("%s needs %v", o.ID, o.Needs)
@@ -119,7 +124,8 @@ func TestRights(t *testing.T) {
 func TestValues(t *testing.T) {
 	t.Parallel()
 	ids, requests := map[string]bool{}, map[string]bool{}
-	for _, o := range op.All() {
+	for _, a := range op.All() {
+		o := a.Head()
 		if ids[o.ID] || requests[o.Method+" "+o.Path] {
 			t.Errorf("two operations are called %s, or %s %s", o.ID, o.Method, o.Path)
 		}

@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "write the table of rights")
 func TestRightsPage(t *testing.T) {
 	t.Parallel()
 	rows := map[string]map[op.Effect][]string{}
-	for _, o := range op.All() {
+	for _, a := range op.All() {
+		o := a.Head()
 		if o.Kind == op.KindMounted {
 			continue // the requests that come by it have needs and effects of their own
 		}

@@ -97,7 +97,7 @@ func (r *race) execute(ctx context.Context, i int) (end ending, err error) {
 	end.outcome = receipt.Succeeded
 	if c.Code != "" {
 		var res *api.EvalResult
-		res, err = r.engine.Eval(ctx, api.EvalRequest{Cell: name, Code: c.Code})
+		res, err = r.engine.Eval(ctx, api.EvalRequest{Cell: name, Code: string(c.Code)})
 		if processEnded(err) || err == nil && res.Error != nil {
 			end.outcome, end.code, err = receipt.Failed, 1, nil
 		}

@@ -132,7 +132,7 @@ that is dropped afterwards. If this command is interrupted, so is the code.`,
 		Args:              positional("CELL", "CODE"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Visit, func(ctx context.Context, e Engine, args []string) error {
-			return runEval(ctx, s, e, api.EvalRequest{Cell: args[0], Code: api.Text(args[1])})
+			return runEval(ctx, s, e, api.EvalRequest{Cell: args[0], Code: args[1]})
 		}),
 	}
 }

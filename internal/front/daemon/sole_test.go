@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -28,10 +29,12 @@ func TestRefreshWaits(t *testing.T) {
 	var run api.RunStarted
 	d.want(202, &run, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"sleep", "1000"}}, "Prefer", "respond-async")
 	d.problem(409, api.CodeBusy, "POST", "/v1/cells/demo/refresh", nil)
-	d.problem(409, api.CodeBusy, "POST", "/v1/cells/demo/refresh", api.RefreshBody{Wait: "1ms"})
-	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/refresh", api.RefreshBody{Wait: "soon"})
+	d.problem(409, api.CodeBusy, "POST", "/v1/cells/demo/refresh", api.RefreshRequest{Wait: api.Duration(time.Millisecond)})
+	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/refresh", map[string]string{"wait": "soon"})
 	answer := make(chan reply, 1)
-	go func() { answer <- d.send("POST", "/v1/cells/demo/refresh", api.RefreshBody{Wait: "1m"}) }()
+	go func() {
+		answer <- d.send("POST", "/v1/cells/demo/refresh", api.RefreshRequest{Wait: api.Duration(time.Minute)})
+	}()
 	d.want(202, nil, "POST", "/v1/runs/"+run.RunID+"/cancel", nil)
 	if r := <-answer; r.status != 200 {
 		t.Errorf("%d %s", r.status, r.body)

@@ -16,10 +16,10 @@ func branchTools() []tool {
 			op: op.Branch, name: "branch", title: "Make live cells with the memory of a warm one",
 			about: "Make one or more live cells that begin with the memory and the files of a warm template, which start with the argument warm makes. Each has its own files and network. Use it to try different ways from one prepared state.",
 		}, branch),
-		define(tool{
-			op: op.Eval, name: "eval", title: "Run code in a warm interpreter",
+		pass(op.Eval, tool{
+			name: "eval", title: "Run code in a warm interpreter",
 			about: "Run code in the warm interpreter of a live cell that branch made, and return the value of its last line. Names that the code defines stay. In a template the code runs in a branch that is dropped afterwards.",
-		}, eval),
+		}, describeEval),
 	}
 }
 
@@ -34,19 +34,6 @@ func branch(ctx context.Context, c *call, in branchArgs) (*answer, error) {
 		return nil, err
 	}
 	return &answer{raw, fmt.Sprintf("branched %s at %s: %s", doc.Source, doc.CheckpointID, strings.Join(doc.Names(), ", "))}, nil
-}
-
-type evalArgs struct {
-	InCell
-	api.EvalBody
-}
-
-func eval(ctx context.Context, c *call, in evalArgs) (*answer, error) {
-	doc, raw, err := fetch[api.EvalResult](ctx, c, post(in.Cell, "eval", in.EvalBody))
-	if err != nil {
-		return nil, err
-	}
-	return &answer{raw, describeEval(doc)}, nil
 }
 
 // describeEval returns what came of code for the model.

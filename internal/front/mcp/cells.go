@@ -25,7 +25,7 @@ func cellTools() []tool {
 			about: "Remove a cell. It is kept for 7 days, in which cell_undelete brings it back; then its space is freed. Receipts stay.",
 		}, removeCell),
 		define(tool{
-			op: op.UndeleteCell, name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell",
+			op: op.UndeleteCell.Verb, name: "cell_undelete", command: "rm --undo {cell}", title: "Bring back a removed cell",
 			about: "Bring back a cell that was removed in the last 7 days, as it was.",
 		}, undeleteCell),
 		define(tool{

@@ -20,7 +20,7 @@ func evidenceTools() []tool {
 			about: "Say what the policy of a cell, or a given policy, decides about one path, host or system call, by which rule and why.",
 		}, explainPolicy),
 		define(tool{
-			op: op.SuggestPolicy, name: "policy_suggest", title: "Suggest a policy",
+			op: op.SuggestPolicy.Verb, name: "policy_suggest", title: "Suggest a policy",
 			about: "Return a policy that would allow what a run was denied, for a person to review.",
 		}, suggestPolicy),
 		define(tool{
@@ -28,7 +28,7 @@ func evidenceTools() []tool {
 			about: "Return the signed statement about a run, and its present decision.",
 		}, showReceipt),
 		define(tool{
-			op: op.VerifyReceipts, name: "receipt_verify", title: "Verify receipts",
+			op: op.VerifyReceipts.Verb, name: "receipt_verify", title: "Verify receipts",
 			about: "Check the signatures, chains and hashes of a receipt, of all receipts of a cell, of all receipts, or of a bundle.",
 		}, verifyReceipts),
 	}
@@ -66,13 +66,13 @@ func explainPolicy(ctx context.Context, c *call, in explainArgs) (*answer, error
 }
 
 type suggestArgs struct {
-	api.SuggestBody
+	api.SuggestRequest
 }
 
 func (a *suggestArgs) fallback(cell string) { a.Cell = cmp.Or(a.Cell, cell) }
 
 func suggestPolicy(ctx context.Context, c *call, in suggestArgs) (*answer, error) {
-	doc, raw, err := fetch[api.PolicySuggestion](ctx, c, request{method: http.MethodPost, path: path("policies", "suggest"), body: in.SuggestBody})
+	doc, raw, err := carryOut(ctx, c, op.SuggestPolicy, in.SuggestRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (a *verifyArgs) fallbackUnlessGiven(cell string) {
 }
 
 func verifyReceipts(ctx context.Context, c *call, in verifyArgs) (*answer, error) {
-	doc, raw, err := fetch[api.ReceiptVerifyResult](ctx, c, request{method: http.MethodPost, path: path("receipts", "verify"), body: in.ReceiptVerifyRequest})
+	doc, raw, err := carryOut(ctx, c, op.VerifyReceipts, in.ReceiptVerifyRequest)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func fileTools() []tool {
 			about: "Replace a file of a live cell, or make it. Call start first; in an idle cell, files are written by run.",
 		}, writeFile),
 		define(tool{
-			op: op.ListFiles, name: "list_files", title: "List files",
+			op: op.ListFiles.Verb, name: "list_files", title: "List files",
 			about: "List a directory of a cell, with its subdirectories as deep as depth says.",
 		}, listFiles),
 		define(tool{
@@ -128,24 +128,19 @@ func writeFile(ctx context.Context, c *call, in writeFileArgs) (*answer, error) 
 	return &answer{raw, fmt.Sprintf("wrote %d bytes to %s", doc.Size, doc.Path)}, nil
 }
 
-type listFilesArgs struct {
-	InCell
-	api.ListFilesBody
-}
-
 // fileList is the document of a list. Truncated says that its end is missing.
 type fileList struct {
 	Entries   []json.RawMessage `json:"entries"`
 	Truncated bool              `json:"truncated"`
 }
 
-func listFiles(ctx context.Context, c *call, in listFilesArgs) (*answer, error) {
-	doc, raw, err := fetch[fileList](ctx, c, post(in.Cell, "files/list", in.ListFilesBody))
+func listFiles(ctx context.Context, c *call, in api.ListFilesRequest) (*answer, error) {
+	list, raw, err := carryOut(ctx, c, op.ListFiles, in)
 	if err != nil {
 		return nil, err
 	}
-	var list api.FileList
-	if err := json.Unmarshal(raw, &list); err != nil {
+	var doc fileList
+	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
 	lines := []string{api.Counted(len(list.Entries), "file")}

@@ -2,14 +2,17 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 // maxDocument bounds the document of an answer.
@@ -28,9 +31,11 @@ type request struct {
 	method string
 	path   string
 	query  url.Values
-	body   any // marshalled, unless it is nil or raw bytes
-	accept string
-	bytes  string // the Range header
+	// rawQuery is the query instead.
+	rawQuery string
+	body     any // marshalled, unless it is nil or raw bytes
+	accept   string
+	bytes    string // the Range header
 }
 
 // path returns a path of the API from its parts, which are escaped.
@@ -78,8 +83,8 @@ func (r request) http(ctx context.Context) (*http.Request, error) {
 		body, kind = bytes.NewReader(text), "application/json"
 	}
 	target := "http://localhost" + r.path
-	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
+	if query := cmp.Or(r.rawQuery, r.query.Encode()); query != "" {
+		target += "?" + query
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
@@ -123,6 +128,21 @@ func fetch[T any](ctx context.Context, c *call, r request) (*T, json.RawMessage,
 		return nil, nil, fmt.Errorf("the answer to %s %s: %w", r.method, r.path, err)
 	}
 	return doc, raw, nil
+}
+
+// carryOut carries out an operation, and returns the document of the answer: decoded, and as it
+// is.
+func carryOut[In, Out any](ctx context.Context, c *call, o op.Op[In, Out], in In) (*Out, json.RawMessage, error) {
+	target, err := o.Target(&in)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := request{method: o.Method}
+	r.path, r.rawQuery, _ = strings.Cut(target, "?")
+	if has, _ := op.Body[In](); has {
+		r.body = in
+	}
+	return fetch[Out](ctx, c, r)
 }
 
 // readAll reads a document, which has a bound.

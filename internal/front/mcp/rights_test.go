@@ -45,7 +45,7 @@ func TestRightsOfTools(t *testing.T) {
 	}
 	for _, v := range c.visible(Rights{Run: true, Decide: true, Sessions: true}) {
 		name, a := v.tool.name, v.def.Annotations
-		if !slices.ContainsFunc(op.All(), func(o op.Op) bool { return o.ID == v.tool.op.ID }) {
+		if !slices.ContainsFunc(op.All(), func(o op.Any) bool { return o.Head().ID == v.tool.op.ID }) {
 			t.Errorf("%s is no operation", name)
 		}
 		if a.ReadOnlyHint != slices.Contains(readers, name) || *a.DestructiveHint != slices.Contains(destroyers, name) {

@@ -24,10 +24,10 @@ func runTools() []tool {
 			op: op.Stop, name: "stop", title: "End a live cell",
 			about: "End a live cell. Its changes become one run with a receipt, which is pending until it is accepted.",
 		}, stop),
-		define(tool{
-			op: op.Pause, name: "pause", title: "Pause a live cell",
+		pass(op.Pause, tool{
+			name: "pause", title: "Pause a live cell",
 			about: "Stop the processes of a live cell until resume. With the runtime gvisor they are written to the disk with their memory. With fs_only they end, and the files are kept.",
-		}, pause),
+		}, describePause),
 		define(tool{
 			op: op.Resume, name: "resume", title: "Continue a paused cell",
 			about: "Continue the processes of a paused cell. With fs_only a cell that is paused on disk is started without them.",
@@ -97,35 +97,25 @@ func start(ctx context.Context, c *call, in startArgs) (*answer, error) {
 	return &answer{raw, fmt.Sprintf("cell %s is live, run %s", doc.Cell, doc.RunID)}, nil
 }
 
-type pauseArgs struct {
-	InCell
-	api.PauseBody
-}
-
-func pause(ctx context.Context, c *call, in pauseArgs) (*answer, error) {
-	return c.pausing(ctx, request{method: http.MethodPost, path: path("cells", in.Cell, "pause"), body: in.PauseBody})
-}
-
 type resumeArgs struct {
 	InCell
 	api.ResumeBody
 }
 
 func resume(ctx context.Context, c *call, in resumeArgs) (*answer, error) {
-	return c.pausing(ctx, request{method: http.MethodPost, path: path("cells", in.Cell, "resume"), body: in.ResumeBody})
-}
-
-// pausing sends a request that pauses or resumes a cell.
-func (c *call) pausing(ctx context.Context, r request) (*answer, error) {
-	doc, raw, err := fetch[api.PauseResult](ctx, c, r)
+	doc, raw, err := fetch[api.PauseResult](ctx, c, post(in.Cell, "resume", in.ResumeBody))
 	if err != nil {
 		return nil, err
 	}
+	return &answer{raw, describePause(doc)}, nil
+}
+
+func describePause(r *api.PauseResult) string {
 	was := ""
-	if !doc.Changed {
+	if !r.Changed {
 		was = " already"
 	}
-	return &answer{raw, fmt.Sprintf("cell %s is%s %s", doc.Cell, was, doc.State)}, nil
+	return fmt.Sprintf("cell %s is%s %s", r.Cell, was, r.State)
 }
 
 type stopArgs struct {

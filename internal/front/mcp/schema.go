@@ -11,11 +11,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
-// schemaOf returns the schema of a tool's arguments. The API's types describe their
+// schemaOf returns the schema of the arguments of a tool, whose request has a path. The API's types describe their
 // fields by tags, of which the library knows only the names.
-func schemaOf(t reflect.Type) *jsonschema.Schema {
+func schemaOf(t reflect.Type, path string) *jsonschema.Schema {
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
 		reflect.TypeFor[json.RawMessage](): {},
@@ -24,6 +25,13 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 		panic(fmt.Sprintf("the arguments %s of a tool have no schema: %v", t, err)) // the types are constant
 	}
 	describe(s, t)
+	for _, name := range op.PathNames(t) {
+		if strings.Contains(path, "{"+name+"}") {
+			s.Required = append([]string{name}, s.Required...)
+		} else {
+			hide(s, name) // the request is of another operation, too
+		}
+	}
 	return s
 }
 
@@ -87,6 +95,12 @@ func count(tag reflect.StructTag, name string) (n *int) {
 	return n
 }
 
+// hide takes an argument out of a schema.
+func hide(s *jsonschema.Schema, name string) {
+	delete(s.Properties, name)
+	s.PropertyOrder = slices.DeleteFunc(slices.Clone(s.PropertyOrder), func(p string) bool { return p == name })
+}
+
 // fit returns the schema for callers with some rights: without the fields that they
 // may not use. The cell is required if the tool needs one, unless the caller is bound
 // to a cell.
@@ -99,8 +113,7 @@ func fit(s *jsonschema.Schema, words map[string]string, r Rights, needsCell bool
 		}
 	}
 	for _, name := range hidden {
-		delete(s.Properties, name)
-		s.PropertyOrder = slices.DeleteFunc(slices.Clone(s.PropertyOrder), func(p string) bool { return p == name })
+		hide(s, name)
 	}
 	if !needsCell {
 		return s

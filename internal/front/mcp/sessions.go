@@ -22,20 +22,20 @@ func sessionTools() []tool {
 		}, startSession),
 		define(tool{op: op.ListSessions, name: "session_list", title: "List sessions", about: "List the sessions of coding agents with their status, the oldest first."}, listSessions),
 		define(tool{op: op.GetSession, name: "session_show", title: "Show a session", about: "Show the status, terms, runs and decision of a session. The session is a cell, too: diff, events and read_file take its name."}, showSession),
-		define(tool{
-			op: op.SendMessage, name: "session_send", title: "Type into a session",
+		pass(op.SendMessage, tool{
+			name: "session_send", title: "Type into a session",
 			about: "Type a message into the terminal of a running session, and press Enter.",
-		}, sendSession),
+		}, describeSent),
 		define(tool{op: op.ListTurns, name: "session_turns", title: "List turns", about: "List the turns of a session: states that it can be taken back to."}, listTurns),
 		define(tool{op: op.GetTimeline, name: "session_timeline", title: "List what happened", about: "List what happened in a session, in order: launches, ends, network decisions, turns, decisions."}, listTimeline),
 		define(tool{
 			op: op.RewindSession, name: "session_rewind", title: "Take a session back",
 			about: "Take a session back to the state after a turn, and start its agent again. Without a turn, back to the one before the last. What is left stays until it is collected.",
 		}, rewindSession),
-		define(tool{
-			op: op.StopSession, name: "session_stop", title: "End a session",
+		pass(op.StopSession, tool{
+			name: "session_stop", title: "End a session",
 			about: "End a session. Its changes become a run with a receipt, which is pending until it is accepted.",
-		}, stopSession),
+		}, func(i *api.AgentSession) string { return sessionLine(*i) }),
 		define(tool{
 			op: op.AcceptSession, name: "session_accept", title: "Accept a session",
 			about: "Decide that what an ended session changed stands; with apply, also write it to the source directory.",
@@ -143,21 +143,12 @@ func showSession(ctx context.Context, c *call, in InSession) (*answer, error) {
 	return describeSession(ctx, c, request{method: http.MethodGet, path: path("sessions", in.Session)})
 }
 
-type sendArgs struct {
-	InSession
-	api.SendBody
-}
-
-func sendSession(ctx context.Context, c *call, in sendArgs) (*answer, error) {
-	doc, raw, err := fetch[api.SentMessage](ctx, c, ofSession(in.Session, "send", in.SendBody))
-	if err != nil {
-		return nil, err
-	}
-	said := fmt.Sprintf("%s typed into session %s", api.Counted(doc.SentBytes, "byte"), doc.SessionID)
-	if !doc.Confirmed {
+func describeSent(m *api.SentMessage) string {
+	said := fmt.Sprintf("%s typed into session %s", api.Counted(m.SentBytes, "byte"), m.SessionID)
+	if !m.Confirmed {
 		said += "; the program has shown no reaction"
 	}
-	return &answer{raw, said}, nil
+	return said
 }
 
 type pagedSessionArgs struct {
@@ -213,25 +204,16 @@ func rewindSession(ctx context.Context, c *call, in rewindArgs) (*answer, error)
 	return &answer{raw, text}, nil
 }
 
-type stopSessionArgs struct {
-	InSession
-	api.StopSessionBody
-}
-
-func stopSession(ctx context.Context, c *call, in stopSessionArgs) (*answer, error) {
-	return describeSession(ctx, c, ofSession(in.Session, "stop", in.StopSessionBody))
-}
-
 type acceptSessionArgs struct {
 	InSession
-	api.AcceptBody
+	api.AcceptRequest
 }
 
 func acceptSession(ctx context.Context, c *call, in acceptSessionArgs) (*answer, error) {
-	if err := checkNamed(ctx, c, in.Session, in.AcceptBody); err != nil {
+	if err := checkNamed(ctx, c, in.Session, in.AcceptRequest); err != nil {
 		return nil, err
 	}
-	doc, raw, err := fetch[api.AcceptResult](ctx, c, ofSession(in.Session, "accept", in.AcceptBody))
+	doc, raw, err := fetch[api.AcceptResult](ctx, c, ofSession(in.Session, "accept", in.AcceptRequest))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -53,7 +54,7 @@ type answer struct {
 
 // tool is a tool for callers with any rights.
 type tool struct {
-	op                 op.Op // what it does, and what it needs
+	op                 op.Verb // what it does, and what it needs
 	name, title, about string
 	needsCell          bool
 	command            string // the command that it stands for, if its operation has none
@@ -63,15 +64,31 @@ type tool struct {
 	add                func(s *sdk.Server, t *sdk.Tool, session Session, words hint.Words)
 }
 
+// pass makes a tool of an operation, whose request has the arguments. text describes the
+// answer to the model.
+func pass[In, Out any](o op.Op[In, Out], t tool, text func(*Out) string) tool {
+	t.op = o.Verb
+	return define(t, func(ctx context.Context, c *call, in In) (*answer, error) {
+		doc, raw, err := carryOut(ctx, c, o, in)
+		if err != nil {
+			return nil, err
+		}
+		return &answer{raw, text(doc)}, nil
+	})
+}
+
 // define gives a tool its arguments and what it does.
 func define[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
 	in := reflect.TypeFor[In]()
 	t.words = wordsOf(in)
-	t.schema, t.needsCell = schemaOf(in), reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]())
+	t.schema = schemaOf(in, t.op.Path)
+	t.needsCell = reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]()) || strings.Contains(t.op.Path, "{"+cellField+"}") && slices.Contains(op.PathNames(in), cellField)
 	t.add = func(s *sdk.Server, def *sdk.Tool, session Session, words hint.Words) {
 		sdk.AddTool(s, def, func(ctx context.Context, req *sdk.CallToolRequest, args In) (*sdk.CallToolResult, any, error) {
 			if bound, ok := any(&args).(ofCell); ok {
 				bound.fallback(session.Rights.Cell)
+			} else if t.needsCell && op.PathValue(args, cellField) == "" {
+				op.SetPath(&args, cellField, session.Rights.Cell)
 			}
 			if bound, ok := any(&args).(ofCellOrOther); ok {
 				bound.fallbackUnlessGiven(session.Rights.Cell)

@@ -37,5 +37,5 @@ func (e *Engine) Branch(ctx context.Context, r api.BranchRequest) (*api.BranchRe
 
 // Eval runs code in the warm interpreter of a live cell.
 func (e *Engine) Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error) {
-	return asEngineError(e.client.Cells.Named(r.Cell).Eval(ctx, client.Eval{Code: string(r.Code)}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Eval(ctx, r))
 }

@@ -276,9 +276,9 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 // Disk reports the disk space of a cell, or of all cells and the home.
 func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
 	if cell == "" {
-		return get[api.DiskResult](ctx, e, op.GetHomeDisk.Path)
+		return carryOut(ctx, e, op.GetHomeDisk, op.None{})
 	}
-	return get[api.DiskResult](ctx, e, op.GetDisk.At(cell))
+	return carryOut(ctx, e, op.GetDisk, api.OfCell{Cell: cell})
 }
 
 // Processes lists the processes of a live cell.

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 
-	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 )
 
@@ -34,16 +33,16 @@ func (e *Engine) Refresh(ctx context.Context, r api.RefreshRequest) (*api.Refres
 	if !e.client.Local() {
 		return e.refreshFromHere(ctx, r)
 	}
-	return asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Wait: duration(r.Wait)}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, r))
 }
 
 // Accept accepts a run, and may write it to the source directory.
 func (e *Engine) Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error) {
-	body := client.Accept{Run: r.Run, Runs: r.Runs, LeaveOut: r.LeaveOut, Only: r.Only, Except: r.Except, Reason: r.Reason, Force: r.Force, Apply: r.Apply}
 	if r.Apply && !e.client.Local() {
-		return e.acceptHere(ctx, r, body)
+		return e.acceptHere(ctx, r)
 	}
-	return asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, body))
+	r.Applier = api.ApplyRequest{} // the daemon's own
+	return asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, r))
 }
 
 // Apply writes accepted work to the source directory, or to another one.
@@ -51,9 +50,8 @@ func (e *Engine) Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResul
 	if !e.client.Local() {
 		return e.applyHere(ctx, r)
 	}
-	return asEngineError(e.client.Cells.Named(r.Cell).Apply(ctx, client.Apply{
-		To: e.path(r.To), DryRun: r.DryRun, Only: r.Only, Except: r.Except, OnConflict: r.OnConflict, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid,
-	}))
+	r.To = e.path(r.To)
+	return asEngineError(e.client.Cells.Named(r.Cell).Apply(ctx, r))
 }
 
 // Undo takes the last apply back.
@@ -61,5 +59,5 @@ func (e *Engine) Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult,
 	if !e.client.Local() {
 		return e.undoHere(ctx, r)
 	}
-	return asEngineError(e.client.Cells.Named(r.Cell).Undo(ctx, client.Undo{Except: r.Except, OnConflict: r.OnConflict, DryRun: r.DryRun}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Undo(ctx, r))
 }

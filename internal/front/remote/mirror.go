@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
@@ -208,13 +207,13 @@ func (e *Engine) undoHere(ctx context.Context, r api.UndoRequest) (res *api.Appl
 
 // acceptHere accepts a run, and writes it to a directory of this machine. A refused
 // apply does not change the decision.
-func (e *Engine) acceptHere(ctx context.Context, r api.AcceptRequest, body client.Accept) (*api.AcceptResult, error) {
-	body.Apply = false
-	res, err := asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, body))
+func (e *Engine) acceptHere(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error) {
+	apply := r.Applier
+	r.Apply, r.Applier = false, api.ApplyRequest{}
+	res, err := asEngineError(e.client.Cells.Named(r.Cell).Accept(ctx, r))
 	if err != nil {
 		return res, err
 	}
-	apply := r.Applier
 	apply.Cell = r.Cell
 	if res.Applied, err = e.applyHere(ctx, apply); err != nil {
 		return res, engine.AfterAccept(err, r.Cell)
@@ -246,7 +245,7 @@ func (e *Engine) refreshFromHere(ctx context.Context, r api.RefreshRequest) (res
 		if err != nil {
 			return err
 		}
-		res, err = asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, client.Refresh{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had, Wait: duration(r.Wait)}))
+		res, err = asEngineError(e.client.Cells.Named(r.Cell).Refresh(ctx, api.RefreshRequest{OnConflict: r.OnConflict, Upload: upload.Upload, BasedOn: had, Wait: r.Wait}))
 		if err == nil {
 			res.LeftOut = read.LeftOut
 		}

@@ -19,7 +19,7 @@ func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.
 
 // Restore goes back to a state.
 func (e *Engine) Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error) {
-	return asEngineError(e.client.Cells.Named(r.Cell).Restore(ctx, client.Restore{Checkpoint: r.Checkpoint, Run: r.Run, Runs: r.Runs, Reason: r.Reason, Force: r.Force}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Restore(ctx, r))
 }
 
 // Reject rejects a run.

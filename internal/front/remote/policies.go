@@ -48,7 +48,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 
 // SuggestPolicy returns a policy that allows what a run was denied.
 func (e *Engine) SuggestPolicy(ctx context.Context, name, run string) (*api.PolicySuggestion, error) {
-	res, err := asEngineError(e.client.Policies.Suggest(ctx, api.SuggestBody{Cell: name, Run: run}))
+	res, err := asEngineError(e.client.Policies.Suggest(ctx, api.SuggestRequest{Cell: name, Run: run}))
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/op"
@@ -28,8 +27,10 @@ func (e *Engine) Publish(ctx context.Context, r api.PublishRequest) (res *api.Pu
 	}
 	work := engine.ReceivedWork{
 		ReceiveRequest: api.ReceiveRequest{Root: at.Root, Sources: at.Sources}, Cell: r.Cell, Checkpoint: at.CheckpointID, Receipts: at.Receipts, Receipt: e.Receipt,
-		Report: func(ctx context.Context, b api.PublicationBody) error {
-			return e.ask(ctx, http.MethodPost, op.ReportPublication.At(r.Cell), b, nil)
+		Report: func(ctx context.Context, b api.PublicationRequest) error {
+			b.Cell = r.Cell
+			_, err := carryOut(ctx, e, op.ReportPublication, b)
+			return err
 		},
 	}
 	err = e.withMirror(ctx, "publish", r.Cell, at.CellID, func(h Home) error {

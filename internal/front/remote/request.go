@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/answer"
+	"github.com/forkcell/forkcell/internal/api/op"
 )
 
 const (
@@ -75,6 +76,20 @@ func decode(text []byte, doc any) error {
 		return malformed(err)
 	}
 	return nil
+}
+
+// carryOut has the daemon carry out an operation.
+func carryOut[In, Out any](ctx context.Context, e *Engine, o op.Op[In, Out], in In) (*Out, error) {
+	path, err := o.Target(&in)
+	if err != nil {
+		return nil, err
+	}
+	var body any
+	if has, _ := op.Body[In](); has {
+		body = in
+	}
+	doc := new(Out)
+	return doc, e.ask(ctx, o.Method, path, body, doc)
 }
 
 func get[T any](ctx context.Context, e *Engine, path string) (*T, error) {

@@ -134,7 +134,7 @@ func (e *Engine) Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, e
 
 // Pause stops the processes of a live cell.
 func (e *Engine) Pause(ctx context.Context, r api.PauseRequest) (*api.PauseResult, error) {
-	return asEngineError(e.client.Cells.Named(r.Cell).Pause(ctx, client.Pause{FSOnly: r.FSOnly}))
+	return asEngineError(e.client.Cells.Named(r.Cell).Pause(ctx, r))
 }
 
 // Resume continues the processes of a paused cell.

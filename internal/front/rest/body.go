@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -17,17 +18,20 @@ import (
 // left out; here it is refused unless the field says that null has a meaning. A field that
 // is there twice is refused: another reader of the body might take the other value.
 func readBody(data []byte, v any) error {
-	if err := huma.DefaultJSONFormat.Unmarshal(data, v); err != nil {
-		return err
-	}
 	if _, untyped := v.(*any); untyped {
+		if err := huma.DefaultJSONFormat.Unmarshal(data, v); err != nil {
+			return err
+		}
 		return refuseRepeated(json.NewDecoder(bytes.NewReader(data))) // the library reads the body again, into its type
 	}
 	var given any
 	if err := huma.DefaultJSONFormat.Unmarshal(data, &given); err != nil {
 		return err
 	}
-	return refuseNull(given, reflect.TypeOf(v))
+	if err := refuseNull(given, reflect.TypeOf(v)); err != nil {
+		return err
+	}
+	return huma.DefaultJSONFormat.Unmarshal(data, v)
 }
 
 // refuseRepeated reads a value, and returns an error for the first field that is there
@@ -84,7 +88,8 @@ func checkQuery(ctx huma.Context) error {
 	return nil
 }
 
-// refuseNull returns an error for the first field that is null.
+// refuseNull returns an error for the first field that is null, or has a text that its type
+// does not read: the library would not say which one.
 func refuseNull(given any, t reflect.Type) error {
 	if t.Implements(reflect.TypeFor[json.Unmarshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
@@ -124,9 +129,21 @@ func refuseNullFields(object map[string]any, t reflect.Type) error {
 		if value == nil && field.Tag.Get("nullable") != "true" {
 			return fmt.Errorf("%s is null; leave it out", name)
 		}
+		if err := refuseText(value, field.Type); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		if err := refuseNull(value, field.Type); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// refuseText returns the error of a type that does not read a text.
+func refuseText(given any, t reflect.Type) error {
+	text, isText := given.(string)
+	if reader, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok && isText {
+		return reader.UnmarshalText([]byte(text))
 	}
 	return nil
 }

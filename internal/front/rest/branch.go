@@ -18,19 +18,12 @@ import (
 // branches.
 func (s *Server) addBranches() {
 	handle(s, op.Branch, s.branch)
-	handle(s, op.Eval, func(ctx context.Context, c *call, in *evalInput) (*api.EvalResult, error) {
-		return c.engine.Eval(ctx, api.EvalRequest{Cell: in.Cell, Code: api.Text(in.Body.Code)})
-	})
+	route(s, op.Eval)
 	// The library has no way to say that an object can be null.
 	schemas := s.api.OpenAPI().Components.Schemas
 	schemas.SchemaFromRef(schemaOf[api.EvalResult](schemas).Ref).Properties["error"] = &huma.Schema{
 		AnyOf: []*huma.Schema{schemaOf[api.EvalError](schemas), {Type: "null"}},
 	}
-}
-
-type evalInput struct {
-	InCell
-	Body api.EvalBody
 }
 
 func (s *Server) branch(ctx context.Context, c *call, in *moveInput[api.BranchBody]) (*api.BranchResult, error) {

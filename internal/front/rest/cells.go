@@ -20,7 +20,7 @@ func (s *Server) addCells() {
 	s.addCreateCell()
 	handleRaw(s, op.GetCell, s.getCell)
 	handleRaw(s, op.RemoveCell, s.removeCell)
-	handle(s, op.UndeleteCell, undeleteCell)
+	route(s, op.UndeleteCell)
 	handle(s, op.ForkCell, s.forkCell)
 }
 
@@ -188,10 +188,6 @@ type removeCellInput struct {
 
 func (s *Server) removeCell(ctx context.Context, c *call, in *removeCellInput) (*empty, error) {
 	return &empty{}, c.engine.RemoveCells(ctx, api.RemoveRequest{Cells: []string{in.Cell}, Force: in.Force, Now: in.Now, Applied: in.Applied})
-}
-
-func undeleteCell(ctx context.Context, c *call, in *InCell) (*api.CellInfo, error) {
-	return c.engine.Undelete(ctx, in.Cell)
 }
 
 type forkCellInput struct {

@@ -37,12 +37,9 @@ func (s *Server) addDetails() {
 			}
 			return cut(in.Page, list, func(p api.ProcessInfo) string { return fmt.Sprintf("%010d", p.PID) })
 		})
-	handle(s, op.GetDisk,
-		func(ctx context.Context, c *call, in *InCell) (*api.DiskResult, error) {
-			return c.engine.Disk(ctx, in.Cell)
-		})
-	handle(s, op.GetHomeDisk,
-		func(ctx context.Context, c *call, _ *struct{}) (*api.DiskResult, error) {
+	route(s, op.GetDisk)
+	routeBy(s, op.GetHomeDisk,
+		func(ctx context.Context, c *call, _ *op.None) (*api.DiskResult, error) {
 			if !c.caller.seesAll() {
 				return nil, api.Refusef(api.CodeForbidden, "name a cell", "the token sees a part of the cells only")
 			}

@@ -83,7 +83,7 @@ type decider interface {
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	AcceptedState(ctx context.Context, cell string, roots []string, receipts bool) (*api.AcceptedState, error)
-	RecordPublication(ctx context.Context, cell string, b api.PublicationBody) error
+	RecordPublication(ctx context.Context, r api.PublicationRequest) error
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 	Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error)
 }

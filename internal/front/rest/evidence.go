@@ -15,7 +15,7 @@ func (s *Server) addEvidence() {
 	handle(s, op.ListReceipts, s.listReceipts)
 	handle(s, op.GetReceipt, s.getReceipt)
 	handle(s, op.GetBundle, s.getBundle)
-	handle(s, op.VerifyReceipts, s.verifyReceipts)
+	routeBy(s, op.VerifyReceipts, s.verifyReceipts)
 	handle(s, op.ListDecisions, s.listDecisions)
 	handle(s, op.Graph, s.graph)
 }
@@ -74,12 +74,7 @@ func (s *Server) getBundle(ctx context.Context, c *call, in *receiptInput) (*jso
 	return (*json.RawMessage)(&bundle), err
 }
 
-type verifyReceiptsInput struct {
-	Body api.ReceiptVerifyRequest
-}
-
-func (s *Server) verifyReceipts(ctx context.Context, c *call, in *verifyReceiptsInput) (*api.ReceiptVerifyResult, error) {
-	b := in.Body
+func (s *Server) verifyReceipts(ctx context.Context, c *call, b *api.ReceiptVerifyRequest) (*api.ReceiptVerifyResult, error) {
 	chosen := 0
 	for _, given := range []bool{b.Receipt != "", b.Cell != "", b.All, b.Bundle != nil} {
 		if given {
@@ -100,7 +95,7 @@ func (s *Server) verifyReceipts(ctx context.Context, c *call, in *verifyReceipts
 			return nil, err
 		}
 	}
-	res, err := c.engine.VerifyReceipts(ctx, b)
+	res, err := c.engine.VerifyReceipts(ctx, *b)
 	if res != nil {
 		// What does not hold is in the result: the verification itself worked.
 		return res, nil

@@ -23,41 +23,24 @@ const (
 // addFiles adds the routes of the files of cells.
 func (s *Server) addFiles() {
 	s.addFileContents()
-	handle(s, op.ListFiles, s.listFiles)
-	handle(s, op.StatFile,
-		func(ctx context.Context, c *call, in *fileInput[api.FileBody]) (*api.FileInfo, error) {
-			return c.engine.StatFile(ctx, in.Cell, in.Body.Path)
-		})
-	handle(s, op.MakeDir,
-		func(ctx context.Context, c *call, in *fileInput[api.FileBody]) (*api.FileInfo, error) {
-			return c.engine.MakeDir(ctx, in.Cell, in.Body.Path)
-		})
-	handle(s, op.MoveFile,
-		func(ctx context.Context, c *call, in *fileInput[api.MoveFileBody]) (*api.FileInfo, error) {
-			return c.engine.MoveFile(ctx, in.Cell, in.Body.From, in.Body.To)
-		})
+	route(s, op.ListFiles)
+	route(s, op.StatFile)
+	route(s, op.MakeDir)
+	route(s, op.MoveFile)
 	watched := map[string]*huma.Response{"200": {Description: "The changes, as they come.", Content: map[string]*huma.MediaType{
 		eventsType: eventMedia("started", "created", "modified", "removed", "renamed", "overflow", "problem"),
 	}}}
 	handleExchange(s, op.WatchFiles, watched, s.watchFiles)
 }
 
-type fileInput[B any] struct {
+type watchInput struct {
 	InCell
-	Body B
-}
-
-func (s *Server) listFiles(ctx context.Context, c *call, in *fileInput[api.ListFilesBody]) (*api.FileList, error) {
-	list := &api.FileList{Entries: []api.FileInfo{}}
-	return list, c.engine.ListFiles(ctx, in.Cell, in.Body.Path, in.Body.Depth, func(i api.FileInfo) error {
-		list.Entries = append(list.Entries, i)
-		return nil
-	})
+	Body api.WatchBody
 }
 
 // watchFiles streams changes until the caller goes. The first event says that the
 // watch has begun; a failure before it is answered with a problem.
-func (s *Server) watchFiles(ctx context.Context, x *exchange, in *fileInput[api.WatchBody]) {
+func (s *Server) watchFiles(ctx context.Context, x *exchange, in *watchInput) {
 	x.stream(ctx, func(ctx context.Context) {
 		var events *eventStream
 		stop := func() {}

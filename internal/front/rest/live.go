@@ -13,7 +13,7 @@ import (
 func (s *Server) addLive() {
 	handle(s, op.Start, s.start)
 	handle(s, op.Stop, s.stopCell)
-	handle(s, op.Pause, s.pause)
+	routeBy(s, op.Pause, s.pause)
 	handle(s, op.Resume, s.resume)
 	s.addBranches()
 	s.addExec()
@@ -46,15 +46,15 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 
 // pause stops the processes of a live cell. If that would write their memory to the disk,
 // and the caller has no room for it, the cell goes on.
-func (s *Server) pause(ctx context.Context, c *call, in *moveInput[api.PauseBody]) (*api.PauseResult, error) {
+func (s *Server) pause(ctx context.Context, c *call, in *api.PauseRequest) (*api.PauseResult, error) {
 	writes, err := c.engine.PauseWrites(ctx, in.Cell)
-	if err == nil && writes && !in.body().FSOnly {
+	if err == nil && writes && !in.FSOnly {
 		err = s.roomOnDisk(ctx, c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.engine.Pause(ctx, api.PauseRequest{Cell: in.Cell, FSOnly: in.body().FSOnly})
+	return c.engine.Pause(ctx, *in)
 }
 
 // resume makes a paused cell live. One that is paused on disk counts as live from then on,

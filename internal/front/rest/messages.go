@@ -25,7 +25,7 @@ var (
 
 func newMessageReader(t reflect.Type) messageReader {
 	configureHuma()
-	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry := newRegistry()
 	return messageReader{registry, huma.SchemaFromType(registry, t)}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Mount adds the handler of another protocol. Its streams that only wait (GET) end when
 // the daemon stops.
-func (s *Server) Mount(o op.Op, h http.Handler) {
+func (s *Server) Mount(o op.Verb, h http.Handler) {
 	s.addBeside(o, func(w http.ResponseWriter, r *http.Request) {
 		c := callOf(r.Context())
 		c.reads = !c.caller.may(Run)
@@ -30,7 +30,7 @@ func (s *Server) Mount(o op.Op, h http.Handler) {
 
 // addBeside adds a handler that the description of the API does not have, for callers who
 // have what its operation needs.
-func (s *Server) addBeside(o op.Op, h http.HandlerFunc) {
+func (s *Server) addBeside(o op.Verb, h http.HandlerFunc) {
 	s.mux.HandleFunc(strings.TrimPrefix(o.Method+" "+o.Path, " "), func(w http.ResponseWriter, r *http.Request) {
 		c := callOf(r.Context())
 		if err := c.need(o.Needs...); err != nil {

@@ -11,17 +11,17 @@ import (
 
 // addOperations adds the routes about the daemon itself.
 func (s *Server) addOperations() {
-	handle(s, op.Health,
-		func(context.Context, *call, *struct{}) (*api.Health, error) { return &api.Health{Status: "ok"}, nil })
-	handle(s, op.Ready, s.ready)
-	handle(s, op.Version,
-		func(context.Context, *call, *struct{}) (*api.VersionInfo, error) {
+	routeBy(s, op.Health,
+		func(context.Context, *call, *op.None) (*api.Health, error) { return &api.Health{Status: "ok"}, nil })
+	routeBy(s, op.Ready, s.ready)
+	routeBy(s, op.Version,
+		func(context.Context, *call, *op.None) (*api.VersionInfo, error) {
 			return &api.VersionInfo{Version: s.config.Version, API: "v1"}, nil
 		})
 	s.addBeside(op.OpenAPI, s.serveOpenAPI)
 }
 
-func (s *Server) ready(context.Context, *call, *struct{}) (*api.Health, error) {
+func (s *Server) ready(context.Context, *call, *op.None) (*api.Health, error) {
 	if s.drain.isStopping() {
 		return nil, errDraining()
 	}

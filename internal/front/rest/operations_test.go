@@ -26,7 +26,8 @@ func TestOperations(t *testing.T) {
 			described[def.OperationID] = def
 		}
 	}
-	for _, o := range op.All() {
+	for _, a := range op.All() {
+		o := a.Head()
 		def := described[o.ID]
 		delete(described, o.ID)
 		if def == nil != (o.Kind == op.KindMounted) {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/session"
@@ -151,20 +152,10 @@ func (c *call) allowOperatorFields(ctx context.Context, in any) error {
 	if c.caller.isOperator() {
 		return nil
 	}
-	rules, cell := operatorRules(), cellOf(in)
+	rules, cell := operatorRules(), op.PathValue(in, "cell")
 	return eachOperatorField(reflect.ValueOf(in), func(name, rule string, value reflect.Value) error {
 		return rules[rule](ctx, c, operatorField{name, value, cell})
 	})
-}
-
-// cellOf returns the cell that the path of a request names, or "".
-func cellOf(in any) string {
-	if v := reflect.Indirect(reflect.ValueOf(in)); v.Kind() == reflect.Struct {
-		if f := v.FieldByName("InCell"); f.IsValid() {
-			return f.FieldByName("Cell").String()
-		}
-	}
-	return ""
 }
 
 // eachOperatorField calls fn for each field with the tag, in a value of the types that

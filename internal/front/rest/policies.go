@@ -17,18 +17,14 @@ func (s *Server) addPolicies() {
 	handle(s, op.ListPresets, s.listPresets)
 	handle(s, op.ValidatePolicy, s.validatePolicy)
 	handle(s, op.ExplainPolicy, s.explainPolicy)
-	handle(s, op.SuggestPolicy, s.suggestPolicy)
-	handle(s, op.GetPolicy,
-		func(ctx context.Context, c *call, in *InCell) (*api.PolicyResult, error) {
-			return c.engine.Policy(ctx, in.Cell)
-		})
+	routeBy(s, op.SuggestPolicy, s.suggestPolicy)
+	route(s, op.GetPolicy)
 	handle(s, op.SetPolicy, s.setPolicy)
 	handle(s, op.Doctor,
 		func(ctx context.Context, c *call, _ *struct{}) (*api.Doctor[driver.Check], error) {
 			return &api.Doctor[driver.Check]{Controls: c.engine.Doctor(ctx)}, nil
 		})
-	handle(s, op.GetKey,
-		func(ctx context.Context, c *call, _ *struct{}) (*api.KeyInfo, error) { return c.engine.Key(ctx) })
+	route(s, op.GetKey)
 	handle(s, op.CollectGarbage, s.collectGarbage)
 }
 
@@ -104,15 +100,11 @@ func question(b api.ExplainBody) (engine.PolicyQuestion, error) {
 	return q, nil
 }
 
-type suggestInput struct {
-	Body api.SuggestBody
-}
-
-func (s *Server) suggestPolicy(ctx context.Context, c *call, in *suggestInput) (*api.PolicySuggestion, error) {
-	if err := c.visible(in.Body.Cell); err != nil {
+func (s *Server) suggestPolicy(ctx context.Context, c *call, in *api.SuggestRequest) (*api.PolicySuggestion, error) {
+	if err := c.visible(in.Cell); err != nil {
 		return nil, err
 	}
-	return c.engine.SuggestPolicy(ctx, in.Body.Cell, in.Body.Run)
+	return c.engine.SuggestPolicy(ctx, in.Cell, in.Run)
 }
 
 type setPolicyInput struct {

@@ -32,8 +32,8 @@ type forwarder interface {
 
 // portOps returns the operations that the description lists, which differ in the method
 // only. Other methods pass too, except CONNECT and TRACE.
-func portOps() []op.Op {
-	return []op.Op{op.GetPort, op.HeadPort, op.PostPort, op.PutPort, op.PatchPort, op.DeletePort, op.OptionsPort}
+func portOps() []op.Verb {
+	return []op.Verb{op.GetPort, op.HeadPort, op.PostPort, op.PutPort, op.PatchPort, op.DeletePort, op.OptionsPort}
 }
 
 func portMethods() (methods []string) {

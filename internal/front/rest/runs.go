@@ -36,7 +36,7 @@ func (s *Server) addRuns() {
 }
 
 // addRun adds the routes of one run.
-func addRun[I runNamer](s *Server, get, cancel op.Op) {
+func addRun[I runNamer](s *Server, get, cancel op.Verb) {
 	handle(s, get, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.getRun(ctx, c, (*in).name()) })
 	handle(s, cancel, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) {
 		return s.cancelRun(ctx, c, (*in).name())

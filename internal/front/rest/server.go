@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/hint"
+	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/engine/token"
 	"github.com/forkcell/forkcell/internal/evidence/event"
@@ -122,6 +125,7 @@ func New(c Config) *Server {
 	s.api.UseMiddleware(s.authorize)
 	s.addRoutes()
 	shareErrors(s.api.OpenAPI())
+	leaveBodies(s.api.OpenAPI().Components.Schemas)
 	describeOperatorFields(s.api.OpenAPI().Components.Schemas)
 	s.words = routeWords(s.api.OpenAPI())
 	return s
@@ -138,8 +142,35 @@ var configureHuma = sync.OnceFunc(func() {
 	huma.ValidateStrictCasing = true
 })
 
+// newRegistry returns a registry of schemas. Those of requests are called bodies, which is
+// all that they describe.
+func newRegistry() huma.Registry {
+	return huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
+		name := huma.DefaultSchemaNamer(t, hint)
+		if verb, ok := strings.CutSuffix(name, "Request"); ok && verb != "ReceiptVerify" { // which has kept its name
+			return verb + "Body"
+		}
+		return name
+	})
+}
+
+// leaveBodies takes the fields that requests have in their path or query out of the schemas
+// of their bodies.
+func leaveBodies(registry huma.Registry) {
+	for name, schema := range registry.Map() {
+		t := registry.TypeFromRef("#/components/schemas/" + name)
+		if t == nil || t.Kind() != reflect.Struct {
+			continue
+		}
+		for _, field := range op.BesideBody(t) {
+			delete(schema.Properties, field)
+			schema.PrecomputeMessages()
+		}
+	}
+}
+
 func apiConfig() huma.Config {
-	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry := newRegistry()
 	format := huma.Format{Marshal: document.Write, Unmarshal: readBody}
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{

@@ -44,8 +44,8 @@ func (s *Server) addSessions() {
 	handle(s, op.GetTimeline, timeline)
 	handleRaw(s, op.CreateSession, s.createSession)
 	handle(s, op.PlanSession, s.planSession)
-	handle(s, op.SendMessage, sendMessage)
-	handle(s, op.StopSession, s.stopSession)
+	routeBy(s, op.SendMessage, sendMessage)
+	routeBy(s, op.StopSession, s.stopSession)
 	handle(s, op.RewindSession, s.rewindSession)
 	handle(s, op.AcceptSession, s.acceptSession)
 	handle(s, op.PublishSession, s.publishSession)
@@ -206,12 +206,7 @@ func (in *sessionInput[B]) body() (b B) {
 	return b
 }
 
-type sendInput struct {
-	InSession
-	Body api.SendBody
-}
-
-func sendMessage(ctx context.Context, c *call, in *sendInput) (*api.SentMessage, error) {
+func sendMessage(ctx context.Context, c *call, in *api.SendRequest) (*api.SentMessage, error) {
 	if _, err := c.session(ctx, in.Session); err != nil {
 		return nil, err
 	}
@@ -219,17 +214,17 @@ func sendMessage(ctx context.Context, c *call, in *sendInput) (*api.SentMessage,
 	if err != nil {
 		return nil, err
 	}
-	sent, err := session.Send(ctx, c.engine, in.Session, agent.ExecID, in.Body.Message, !in.Body.NoNewline)
+	sent, err := session.Send(ctx, c.engine, in.Session, agent.ExecID, in.Message, !in.NoNewline)
 	return &sent, err
 }
 
-func (s *Server) stopSession(ctx context.Context, c *call, in *sessionInput[api.StopSessionBody]) (*api.AgentSession, error) {
+func (s *Server) stopSession(ctx context.Context, c *call, in *api.StopSessionRequest) (*api.AgentSession, error) {
 	i, err := c.session(ctx, in.Session)
 	if err != nil {
 		return nil, err
 	}
 	q := api.StopRequest{Cell: in.Session, Grace: -1}
-	if in.body().Force {
+	if in.Force {
 		q.Grace = 0
 	}
 	res, err := c.engine.Stop(ctx, q)
@@ -240,7 +235,7 @@ func (s *Server) stopSession(ctx context.Context, c *call, in *sessionInput[api.
 	return c.session(ctx, in.Session)
 }
 
-func (s *Server) acceptSession(ctx context.Context, c *call, in *sessionInput[api.AcceptBody]) (*api.AcceptResult, error) {
+func (s *Server) acceptSession(ctx context.Context, c *call, in *sessionInput[api.AcceptRequest]) (*api.AcceptResult, error) {
 	i, err := c.session(ctx, in.Session)
 	if err == nil {
 		err = session.RefuseRunning(i)
@@ -248,7 +243,9 @@ func (s *Server) acceptSession(ctx context.Context, c *call, in *sessionInput[ap
 	if err != nil {
 		return nil, err
 	}
-	return s.accept(ctx, c, &moveInput[api.AcceptBody]{InCell: InCell{Cell: in.Session}, Body: in.Body})
+	req := in.body()
+	req.Cell = in.Session
+	return c.engine.Accept(ctx, req)
 }
 
 type publishInput struct {

@@ -70,7 +70,7 @@ func (x *exchange) fail(err error) { writeProblem(x.w, x.server.problemOf(x.call
 
 // handleExchange adds a route that writes its answer itself. responses describes the
 // answers of success.
-func handleExchange[I any](s *Server, o op.Op, responses map[string]*huma.Response, do func(context.Context, *exchange, *I)) {
+func handleExchange[I any](s *Server, o op.Verb, responses map[string]*huma.Response, do func(context.Context, *exchange, *I)) {
 	def := operationOf(o)
 	def.Responses = responses
 	registerExchange(s, def, do)

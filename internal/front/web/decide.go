@@ -34,7 +34,7 @@ func (q *request) reason() (string, error) {
 
 // deciding returns what a decision needs: an engine, and the reason of the form. The
 // caller must be allowed to make it.
-func (q *request) deciding(o op.Op) (Engine, string, error) {
+func (q *request) deciding(o op.Any) (Engine, string, error) {
 	if err := q.need(o); err != nil {
 		return nil, "", err
 	}
@@ -49,7 +49,7 @@ func (q *request) deciding(o op.Op) (Engine, string, error) {
 // decide accepts, rejects or restores a run.
 func (q *request) decide() error {
 	what := q.PostForm.Get("do")
-	verb, known := map[string]op.Op{"accept": op.Accept, "reject": op.Reject, "restore": op.Restore}[what]
+	verb, known := map[string]op.Any{"accept": op.Accept, "reject": op.Reject, "restore": op.Restore}[what]
 	if !known {
 		return api.Usagef("use the buttons of the page", "unknown decision")
 	}

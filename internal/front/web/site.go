@@ -72,11 +72,11 @@ type request struct {
 }
 
 // may reports whether the visitor may do an operation.
-func (q *request) may(o op.Op) bool { return o.AllowedTo(q.visit.May) }
+func (q *request) may(o op.Any) bool { return o.Head().AllowedTo(q.visit.May) }
 
 // need refuses a visitor who may not do an operation.
-func (q *request) need(o op.Op) error {
-	for _, s := range o.Needs {
+func (q *request) need(o op.Any) error {
+	for _, s := range o.Head().Needs {
 		if !q.visit.May(s) {
 			return api.Refusef(api.CodeForbidden, "sign in with a token that has it", "your token does not have the scope %s", s)
 		}
