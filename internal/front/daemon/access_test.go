@@ -113,7 +113,7 @@ func TestHostPaths(t *testing.T) {
 	runner.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "in", Source: &api.Source{Path: inside}})
 	for _, path := range []string{d.source, inside + "/..", inside + "/out/etc", inside + "x", "/etc"} {
 		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: path}})
-		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/in/apply", api.ApplyBody{To: path})
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/in/apply", api.ApplyRequest{To: path})
 	}
 	runner.problem(400, api.CodeUsage, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: "relative"}})
 }
@@ -135,7 +135,7 @@ func TestSourceInsideSecrets(t *testing.T) {
 	for _, dir := range []string{"u/.aws", "u/.aws/sub", "u/.ssh"} {
 		path := filepath.Join(d.source, dir)
 		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells", api.CreateCell{Source: &api.Source{Path: path}})
-		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/app/apply", api.ApplyBody{To: path, DryRun: true})
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/app/apply", api.ApplyRequest{To: path, DryRun: true})
 	}
 	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "aws", Source: &api.Source{Path: filepath.Join(d.source, "u/.aws")}})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/aws/refresh", nil)
@@ -333,14 +333,14 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 	d.want(200, nil, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"touch", "new"}, AcceptOnSuccess: true})
 	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "live", Source: &api.Source{Path: d.source}, Backend: "delta"})
 	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
-	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/restore", api.RestoreRequest{Checkpoint: "base"})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/fork", api.ForkBody{Name: "made"})
 	execute := api.ExecBody{Command: []string{"touch", "made"}}
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/start", nil)
 	d.want(200, nil, "POST", "/v1/cells/live/start", nil)
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/exec", execute)
-	d.want(200, nil, "POST", "/v1/cells/live/pause", api.PauseBody{FSOnly: true})
+	d.want(200, nil, "POST", "/v1/cells/live/pause", api.PauseRequest{FSOnly: true})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/resume", nil)
 	d.want(200, nil, "POST", "/v1/cells/live/stop", nil)
 	if _, err := os.Stat(filepath.Join(d.source, "made")); err == nil {
@@ -352,7 +352,7 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 	}
 	d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "copy"}) // demo has its work too
 	runner.want(204, nil, "DELETE", "/v1/cells/copy", nil)
-	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
+	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreRequest{Checkpoint: "base"})
 	decider.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}}) // outside of --allow-source
 	// The directory of a fork belongs to the home, and is none that --allow-source names.
 	decider.want(201, nil, "POST", "/v1/cells/live/fork", api.ForkBody{Name: "forked"})

@@ -41,7 +41,7 @@ func (d *testDaemon) branch(name string, b api.BranchBody, header ...string) api
 func (d *testDaemon) eval(name, code string) string {
 	d.Helper()
 	var res api.EvalResult
-	d.want(200, &res, "POST", "/v1/cells/"+name+"/eval", api.EvalBody{Code: code})
+	d.want(200, &res, "POST", "/v1/cells/"+name+"/eval", api.EvalRequest{Code: code})
 	if res.Error != nil {
 		d.Fatalf("eval %s: %s", code, res.Error.Traceback)
 	}
@@ -75,7 +75,7 @@ func TestBranch(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 	var raised api.EvalResult
-	d.want(200, &raised, "POST", "/v1/cells/try-1/eval", api.EvalBody{Code: "print('before'); 1 / 0"})
+	d.want(200, &raised, "POST", "/v1/cells/try-1/eval", api.EvalRequest{Code: "print('before'); 1 / 0"})
 	if raised.Error == nil || raised.Error.Type != "ZeroDivisionError" || raised.Output != "before\n" || raised.Value != nil {
 		t.Errorf("%+v", raised)
 	}
@@ -102,23 +102,23 @@ func TestBranchRefused(t *testing.T) {
 	}
 	d.problem(409, api.CodeRuntime, "POST", "/v1/cells/idle/start", api.StartBody{Warm: &api.WarmBody{Command: []string{"true"}, Ready: "notify"}})
 	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/branch", nil)
-	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/eval", api.EvalBody{Code: "1"})
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/eval", api.EvalRequest{Code: "1"})
 	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/branch", nil)
-	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/eval", api.EvalBody{Code: "1"})
+	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/eval", api.EvalRequest{Code: "1"})
 	d.problem(400, api.CodeUsage, "POST", "/v1/cells/plain/branch", api.BranchBody{Memory: "much"})
 	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/branch", api.BranchBody{From: "base"})
 	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/idle/branch", api.BranchBody{From: "chk_none"})
 	d.problem(409, api.CodeNoMemory, "POST", "/v1/cells/idle/branch", api.BranchBody{From: "base"})
 	d.problem(409, api.CodeNoMemory, "POST", "/v1/cells/plain/branch", api.BranchBody{From: "base"})
-	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/checkpoints", api.CheckpointBody{Memory: true})
-	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/checkpoints", api.CheckpointBody{Memory: true})
-	d.problem(409, api.CodeRuntime, "POST", "/v1/cells/plain/checkpoints", api.CheckpointBody{Memory: true})
-	for _, body := range []api.CheckpointBody{{}, {Memory: true}} {
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/checkpoints", api.CheckpointRequest{Memory: true})
+	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/checkpoints", api.CheckpointRequest{Memory: true})
+	d.problem(409, api.CodeRuntime, "POST", "/v1/cells/plain/checkpoints", api.CheckpointRequest{Memory: true})
+	for _, body := range []api.CheckpointRequest{{}, {Memory: true}} {
 		d.problem(412, api.CodeChanged, "POST", "/v1/cells/plain/checkpoints", body, "If-Match", `"9999"`)
 	}
 	d.problem(412, api.CodeChanged, "POST", "/v1/cells/plain/branch", nil, "If-Match", `"9999"`)
 	for _, verb := range []string{"branch", "eval"} {
-		p := d.problem(409, api.CodeNotWarm, "POST", "/v1/cells/plain/"+verb, map[string]any{"branch": nil, "eval": api.EvalBody{Code: "1"}}[verb])
+		p := d.problem(409, api.CodeNotWarm, "POST", "/v1/cells/plain/"+verb, map[string]any{"branch": nil, "eval": api.EvalRequest{Code: "1"}}[verb])
 		if !strings.Contains(p.Hint, "warm python") {
 			t.Errorf("%+v", p)
 		}
@@ -133,7 +133,7 @@ func TestBranchAccess(t *testing.T) {
 	d.template("demo", api.RunSettings{})
 	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
 	reader.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/branch", nil)
-	reader.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/eval", api.EvalBody{Code: "1"})
+	reader.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/eval", api.EvalRequest{Code: "1"})
 
 	bound := d.token(api.TokenBody{Name: "bound", Scopes: []string{"run"}, Cells: "demo"})
 	bound.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/branch", api.BranchBody{Name: "other"})
@@ -166,7 +166,7 @@ func TestBranchOnce(t *testing.T) {
 	}
 	d.problem(422, api.CodeKeyReused, "POST", "/v1/cells/demo/branch", api.BranchBody{N: 3}, "Idempotency-Key", "branch")
 	for range 2 {
-		d.want(200, nil, "POST", "/v1/cells/demo-branch-1/eval", api.EvalBody{Code: "loaded['answer'] += 1"}, "Idempotency-Key", "eval")
+		d.want(200, nil, "POST", "/v1/cells/demo-branch-1/eval", api.EvalRequest{Code: "loaded['answer'] += 1"}, "Idempotency-Key", "eval")
 	}
 	if got := d.eval("demo-branch-1", "loaded['answer']"); got != "43" {
 		t.Errorf("the code was run again: %s", got)

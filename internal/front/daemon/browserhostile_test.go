@@ -54,7 +54,7 @@ func TestBrowserHostileTexts(t *testing.T) {
 	d.want(http.StatusOK, &res, "POST", "/v1/cells/evil/runs", api.RunBody{Command: []string{
 		"sh", "-c", `n=$(printf %s "$1" | tr / '|'); cp "$(command -v curl)" "$n"; "./$n" --max-time 2 https://denied.example/; echo "$1"; echo "$1" >&2; ln -s "$1" link`, "sh", poison,
 	}})
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/evil/reject", api.RejectBody{Run: res.RunID, Reason: poison})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/evil/reject", api.RejectRequest{Run: res.RunID, Reason: poison})
 	d.want(http.StatusOK, nil, "POST", "/v1/race", api.RaceBody{
 		Cell: "evil", Keep: true, Judge: []string{"sh", "-c", `echo "$1"`, "sh", poison},
 		Attempts: []api.RaceAttemptBody{{Command: []string{"sh", "-c", `echo "$1" > result`, "sh", poison}}, {Command: []string{"false", poison}}},

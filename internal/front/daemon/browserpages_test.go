@@ -29,11 +29,11 @@ func shop(d *testDaemon) (pending string) {
 	d.want(http.StatusCreated, nil, "POST", "/v1/cells", api.CreateCell{Name: "shop", Source: &api.Source{Path: d.source}, CellSettings: api.CellSettings{Labels: map[string]string{"team": "checkout"}}})
 	d.want(http.StatusOK, nil, "PUT", "/v1/cells/shop/policy", map[string]string{"policy": "dev"})
 	first := d.ran("shop", "echo 'Run the tests with go test ./...' >> README.md")
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/accept", api.AcceptBody{Run: first, Reason: "helps newcomers"})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/accept", api.AcceptRequest{Run: first, Reason: "helps newcomers"})
 	bad := d.ran("shop", "rm -r cart; echo oops >&2; exit 3")
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/reject", api.RejectBody{Run: bad, Reason: "deleted the cart"})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/reject", api.RejectRequest{Run: bad, Reason: "deleted the cart"})
 	d.ran("shop", "echo cache > .cache")
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/restore", api.RestoreBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/shop/restore", api.RestoreRequest{})
 	logo := base64.StdEncoding.EncodeToString([]byte(picture(color.RGBA{15, 118, 110, 255})))
 	pending = d.ran("shop", `sed -i 's/len(prices)-1/len(prices)/' cart/cart.go
 printf 'package cart\n\n// Count returns the number of articles.\nfunc Count(prices []int) int { return len(prices) }\n' > cart/count.go

@@ -227,7 +227,7 @@ func TestBrowserHostile(t *testing.T) {
 		CellSettings: api.CellSettings{Labels: map[string]string{"note": `<script>window.pwned=11</script>`}},
 	})
 	run := hostile(d)
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/evil/accept", api.AcceptBody{Run: run, Reason: `"><script>window.pwned=12</script><img src=x onerror=window.pwned=13>`})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/evil/accept", api.AcceptRequest{Run: run, Reason: `"><script>window.pwned=12</script><img src=x onerror=window.pwned=13>`})
 	b := newTab(t, newBrowser(t), d)
 	names := []string{
 		"page.html", "picture.svg", "fake.png", "fake.gif", "bidi.go", "bin", "invalid.txt", "line.txt", "huge-line.txt", "link", "{{.}}",

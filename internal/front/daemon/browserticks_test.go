@@ -40,7 +40,7 @@ func TestBrowserEnter(t *testing.T) {
 		if !step(b, chromedp.Evaluate[bool](`window.sent === 0 && window.asked === 1`)) {
 			t.Errorf("a run that is %s: Enter or a refused question sends the form", state)
 		}
-		d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", api.AcceptBody{Run: run})
+		d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", api.AcceptRequest{Run: run})
 	}
 	b.quiet("Enter")
 }
@@ -111,7 +111,7 @@ func TestBrowserShown(t *testing.T) {
 			}
 			b.goes(chromedp.Click(chromedp.ID("accept")))
 			b.waits("A part of the run is accepted.")
-			d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+			d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyRequest{})
 			got, after := map[string]bool{}, entriesOf(t, d.source)
 			for _, set := range []map[string]string{before, after} {
 				for path := range set {

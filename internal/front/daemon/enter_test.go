@@ -33,7 +33,7 @@ type entry struct {
 // entries are requests for the operations that enter a live cell, by their names: they
 // execute something in it, or read or write its files.
 func entries() map[string]entry {
-	file := api.FileBody{Path: "x"}
+	file := api.FileRequest{Path: "x"}
 	port := entry{path: "/ports/8080/"}
 	return map[string]entry{
 		"exec":        {path: "/exec", body: api.ExecBody{Command: []string{"true"}}},
@@ -42,15 +42,15 @@ func entries() map[string]entry {
 		"sendMessage": {path: "/send", body: map[string]any{"text": "hello"}},
 		"agentSocket": {path: "/agent", protocol: execProtocol},
 		"forwardPort": {path: "/forward?port=8080", protocol: execProtocol},
-		"eval":        {path: "/eval", body: api.EvalBody{Code: "1"}},
+		"eval":        {path: "/eval", body: api.EvalRequest{Code: "1"}},
 		"branch":      {path: "/branch", body: api.BranchBody{Name: "a-branch"}},
 		"readFile":    {path: "/files?path=hello.txt"},
 		"writeFile":   {path: "/files?path=x", body: "text", media: "application/octet-stream"},
 		"removeFile":  {path: "/files?path=hello.txt"},
 		"copyFiles":   {path: "/files/copy?path=x&name=x", body: "", media: "application/vnd.forkcell.copy"},
-		"listFiles":   {path: "/files/list", body: api.ListFilesBody{Path: "."}},
+		"listFiles":   {path: "/files/list", body: api.ListFilesRequest{Path: "."}},
 		"makeDir":     {path: "/files/mkdir", body: file},
-		"moveFile":    {path: "/files/move", body: api.MoveFileBody{From: "hello.txt", To: "x"}},
+		"moveFile":    {path: "/files/move", body: api.MoveFileRequest{From: "hello.txt", To: "x"}},
 		"statFile":    {path: "/files/stat", body: file},
 		"watchFiles":  {path: "/files/watch", body: api.WatchBody{Path: "."}},
 		"getPort":     port, "putPort": port, "postPort": port, "patchPort": port, "deletePort": port, "headPort": port, "optionsPort": port,

@@ -52,9 +52,9 @@ func TestFiles(t *testing.T) {
 	d.live("demo")
 	d.put("a/b/new.txt", "0123456789")
 	d.want(200, nil, "PUT", files+"?path=run.sh&mode=755", "", "Content-Type", "application/octet-stream")
-	d.want(200, nil, "POST", files+"/mkdir", api.FileBody{Path: "empty/dir"})
+	d.want(200, nil, "POST", files+"/mkdir", api.FileRequest{Path: "empty/dir"})
 	var moved api.FileInfo
-	d.want(200, &moved, "POST", files+"/move", api.MoveFileBody{From: "hello.txt", To: "a/hello.txt"})
+	d.want(200, &moved, "POST", files+"/move", api.MoveFileRequest{From: "hello.txt", To: "a/hello.txt"})
 	if moved.Path != "a/hello.txt" {
 		t.Errorf("%+v", moved)
 	}
@@ -79,7 +79,7 @@ func TestFiles(t *testing.T) {
 	d.problem(409, api.CodeNotStarted, "POST", files+"/watch", api.WatchBody{})
 	d.want(200, nil, "POST", "/v1/cells/demo/start", nil)
 	d.want(204, nil, "DELETE", files+"?path=a&recursive=true", nil)
-	d.problem(404, api.CodeNotFound, "POST", files+"/stat", api.FileBody{Path: "a"})
+	d.problem(404, api.CodeNotFound, "POST", files+"/stat", api.FileRequest{Path: "a"})
 }
 
 // readFiles reads what TestFiles has made.
@@ -96,16 +96,16 @@ func (d *testDaemon) readFiles(state string) {
 	}
 	d.problem(416, api.CodeRange, "GET", files+"?path=a/b/new.txt", nil, "Range", "bytes=10-")
 	var info api.FileInfo
-	d.want(200, &info, "POST", files+"/stat", api.FileBody{Path: "a/link"})
+	d.want(200, &info, "POST", files+"/stat", api.FileRequest{Path: "a/link"})
 	if info.Type != "symlink" || info.Target == nil || *info.Target != "b/new.txt" {
 		d.Errorf("%s: %+v", state, info)
 	}
-	d.want(200, &info, "POST", files+"/stat", api.FileBody{Path: "run.sh"})
+	d.want(200, &info, "POST", files+"/stat", api.FileRequest{Path: "run.sh"})
 	if info.Type != "file" || info.Mode != "0755" {
 		d.Errorf("%s: %+v", state, info)
 	}
 	var list api.FileList
-	d.want(200, &list, "POST", files+"/list", api.ListFilesBody{Path: "a", Depth: 2})
+	d.want(200, &list, "POST", files+"/list", api.ListFilesRequest{Path: "a", Depth: 2})
 	var names []string
 	for _, e := range list.Entries {
 		names = append(names, e.Path)
@@ -113,7 +113,7 @@ func (d *testDaemon) readFiles(state string) {
 	if got := strings.Join(names, " "); got != "a/b a/b/new.txt a/hello.txt a/link" {
 		d.Errorf("%s: %s", state, got)
 	}
-	d.want(200, &list, "POST", files+"/list", api.ListFilesBody{})
+	d.want(200, &list, "POST", files+"/list", api.ListFilesRequest{})
 	if len(list.Entries) < 5 {
 		d.Errorf("%s: %+v", state, list)
 	}
@@ -252,7 +252,7 @@ func TestWriteCutOff(t *testing.T) {
 	var list api.FileList
 	for limit := time.Now().Add(time.Minute); len(list.Entries) != 1; {
 		list = api.FileList{}
-		d.want(200, &list, "POST", files+"/list", api.ListFilesBody{})
+		d.want(200, &list, "POST", files+"/list", api.ListFilesRequest{})
 		if time.Now().After(limit) {
 			t.Fatalf("%+v", list)
 		}
@@ -350,7 +350,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	for _, name := range names {
-		r := d.send("POST", "/v1/cells/"+name+"/files/list", api.ListFilesBody{})
+		r := d.send("POST", "/v1/cells/"+name+"/files/list", api.ListFilesRequest{})
 		var raw struct {
 			Entries []struct {
 				Path   string `json:"path"`

@@ -38,7 +38,7 @@ func TestHints(t *testing.T) {
 		},
 		{
 			404, api.CodeNotFound, "restore", "restore",
-			api.RestoreBody{Checkpoint: "absent"},
+			api.RestoreRequest{Checkpoint: "absent"},
 			map[string]any{"checkpoint": "absent"},
 			"`GET /v1/cells/demo/log` shows them", "`events {\"cell\":\"demo\"}` shows them",
 		},

@@ -67,14 +67,14 @@ func TestHostileHelper(t *testing.T) {
 	}
 	for what, text := range lists {
 		d.hostile(text)
-		p := d.problem(500, api.CodeCopy, "POST", files+"/list", api.ListFilesBody{Path: "sub", Depth: 3})
+		p := d.problem(500, api.CodeCopy, "POST", files+"/list", api.ListFilesRequest{Path: "sub", Depth: 3})
 		if p.Detail != "malformed answer from the cell" {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
 	for what, text := range map[string]string{"nothing": "", "other words": "[]", "a size below 0": `{"type":"file","mode":"0644","size":-1}`, "much": strings.Repeat("{", 1<<20)} {
 		d.hostile(text)
-		for path, body := range map[string]any{"/stat": api.FileBody{Path: "a"}, "/mkdir": api.FileBody{Path: "a"}, "/move": api.MoveFileBody{From: "a", To: "b"}} {
+		for path, body := range map[string]any{"/stat": api.FileRequest{Path: "a"}, "/mkdir": api.FileRequest{Path: "a"}, "/move": api.MoveFileRequest{From: "a", To: "b"}} {
 			if p := d.problem(500, api.CodeCopy, "POST", files+path, body); p.Detail != "malformed answer from the cell" {
 				t.Errorf("%s of %s: %+v", what, path, p)
 			}

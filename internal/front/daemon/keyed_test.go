@@ -174,8 +174,8 @@ func TestReadingKeepsNoAnswer(t *testing.T) {
 	d.cell("demo")
 	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
 	for path, body := range map[string]any{
-		"/v1/cells/demo/files/list": api.ListFilesBody{},
-		"/v1/cells/demo/verify":     api.VerifyBody{},
+		"/v1/cells/demo/files/list": api.ListFilesRequest{},
+		"/v1/cells/demo/verify":     api.VerifyRequest{},
 		"/v1/policies/explain":      api.ExplainBody{Cell: "demo", Path: "/etc/passwd"},
 		"/v1/receipts/verify":       api.ReceiptVerifyRequest{Cell: "demo"},
 	} {

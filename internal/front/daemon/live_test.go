@@ -43,16 +43,16 @@ func TestLiveIfMatch(t *testing.T) {
 		d.problem(409, map[string]api.Code{"live": api.CodeLive, "paused": api.CodePaused}[d.state("demo")], method, "/v1/cells/demo"+path, body)
 	}
 	post("start", nil)
-	stale("POST", "/restore", api.RestoreBody{Checkpoint: "base"})
+	stale("POST", "/restore", api.RestoreRequest{Checkpoint: "base"})
 	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
 	stale("DELETE", "", nil)
-	post("pause", api.PauseBody{FSOnly: true})
+	post("pause", api.PauseRequest{FSOnly: true})
 	stale("POST", "/runs", api.RunBody{Command: []string{"true"}})
 	stale("DELETE", "", nil)
 	post("resume", nil)
 	post("stop", nil)
 	post("start", nil)
-	post("restore", api.RestoreBody{Checkpoint: "base", Force: true})
+	post("restore", api.RestoreRequest{Checkpoint: "base", Force: true})
 }
 
 // TestLiveForkIfMatch: the state that is captured for a fork or a race of a live cell is a

@@ -21,7 +21,7 @@ func (d *testDaemon) saved(name string, set api.RunSettings) api.CheckpointResul
 	d.Cleanup(func() { d.remove(name) })
 	d.exec(name, "sh", "-c", "mkfifo /dev/shm/in /dev/shm/out; (setsid sh -c 'x=$$; while read q </dev/shm/in; do echo $x >/dev/shm/out; done' >/dev/null 2>&1 &)")
 	var res api.CheckpointResult
-	d.want(201, &res, "POST", "/v1/cells/"+name+"/checkpoints", api.CheckpointBody{Name: "warm", Memory: true})
+	d.want(201, &res, "POST", "/v1/cells/"+name+"/checkpoints", api.CheckpointRequest{Name: "warm", Memory: true})
 	d.want(200, nil, "POST", "/v1/cells/"+name+"/stop", nil)
 	return res
 }
@@ -100,7 +100,7 @@ func TestGvisorBranchFromAccess(t *testing.T) {
 	branch := "/v1/cells/demo/branch"
 	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
 	reader.problem(403, api.CodeForbidden, "POST", branch, api.BranchBody{From: "warm"})
-	reader.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/checkpoints", api.CheckpointBody{Memory: true})
+	reader.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/checkpoints", api.CheckpointRequest{Memory: true})
 	bound := d.token(api.TokenBody{Name: "bound", Scopes: []string{"run"}, Cells: "demo"})
 	bound.problem(403, api.CodeForbidden, "POST", branch, api.BranchBody{From: "warm", Name: "other"})
 
@@ -168,8 +168,8 @@ func TestGvisorMemoryCounts(t *testing.T) {
 	d.want(200, nil, "POST", "/v1/cells/my-cell/start", nil)
 	d.Cleanup(func() { d.remove("my-cell") })
 	d.exec("my-cell", "truncate", "-s", "4T", "/tmp/hole")
-	small.want(201, nil, "POST", "/v1/cells/my-cell/checkpoints", api.CheckpointBody{Memory: true, Name: "one"})
-	p := small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-cell/checkpoints", api.CheckpointBody{Memory: true, Name: "two"})
+	small.want(201, nil, "POST", "/v1/cells/my-cell/checkpoints", api.CheckpointRequest{Memory: true, Name: "one"})
+	p := small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-cell/checkpoints", api.CheckpointRequest{Memory: true, Name: "two"})
 	if !strings.Contains(p.Detail, "disk") {
 		t.Errorf("%+v", p)
 	}
@@ -204,7 +204,7 @@ func TestGvisorPauseCounts(t *testing.T) {
 	if out := d.exec("my-two", "echo", "on").Stdout; out != "on\n" {
 		t.Errorf("after the refusal it says %q", out)
 	}
-	small.want(200, nil, "POST", "/v1/cells/my-two/pause", api.PauseBody{FSOnly: true})
+	small.want(200, nil, "POST", "/v1/cells/my-two/pause", api.PauseRequest{FSOnly: true})
 	small.want(200, nil, "POST", "/v1/cells/my-one/resume", nil)
 	small.want(200, nil, "POST", "/v1/cells/my-two/resume", nil)
 	small.want(200, nil, "POST", "/v1/cells/my-two/pause", nil)

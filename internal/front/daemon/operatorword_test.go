@@ -309,15 +309,15 @@ func TestAllowControlOfTokens(t *testing.T) {
 	some := d.token(api.TokenBody{Name: "some", Scopes: scopes, AllowControl: []string{".vscode"}})
 	all := d.token(api.TokenBody{Name: "all", Scopes: scopes, AllowControl: []string{"**"}})
 	const at = "/v1/cells/demo/apply"
-	open := api.ApplyBody{AllowControl: []string{"**"}, DryRun: true}
+	open := api.ApplyRequest{AllowControl: []string{"**"}, DryRun: true}
 	plain.problem(403, api.CodeForbidden, "POST", at, open)
-	plain.problem(403, api.CodeForbidden, "POST", at, api.ApplyBody{To: other, DryRun: true})
-	plain.problem(409, api.CodeHeldBack, "POST", at, api.ApplyBody{To: d.source, DryRun: true})
+	plain.problem(403, api.CodeForbidden, "POST", at, api.ApplyRequest{To: other, DryRun: true})
+	plain.problem(409, api.CodeHeldBack, "POST", at, api.ApplyRequest{To: d.source, DryRun: true})
 	some.problem(409, api.CodeHeldBack, "POST", at, open)
-	some.problem(403, api.CodeForbidden, "POST", at, api.ApplyBody{AllowSetuid: true, DryRun: true})
+	some.problem(403, api.CodeForbidden, "POST", at, api.ApplyRequest{AllowSetuid: true, DryRun: true})
 	var res api.ApplyResult
-	some.want(200, &res, "POST", at, api.ApplyBody{AllowControl: []string{"**"}, Except: []string{".envrc"}, To: other})
-	all.want(200, &res, "POST", at, api.ApplyBody{AllowControl: []string{".vscode", ".envrc"}, AllowSetuid: true})
+	some.want(200, &res, "POST", at, api.ApplyRequest{AllowControl: []string{"**"}, Except: []string{".envrc"}, To: other})
+	all.want(200, &res, "POST", at, api.ApplyRequest{AllowControl: []string{".vscode", ".envrc"}, AllowSetuid: true})
 	if _, err := os.Stat(filepath.Join(other, ".vscode/tasks.json")); err != nil {
 		t.Error(err)
 	}

@@ -161,7 +161,7 @@ func TestDiskQuota(t *testing.T) {
 	// A cell that can be brought back still counts. Undecided work goes at once only for those
 	// who may decide; others restore the cell first.
 	small.problem(403, api.CodeForbidden, "DELETE", "/v1/cells/my-cell?force=true&now=true", nil)
-	small.want(200, nil, "POST", "/v1/cells/my-cell/restore", api.RestoreBody{})
+	small.want(200, nil, "POST", "/v1/cells/my-cell/restore", api.RestoreRequest{})
 	small.want(204, nil, "DELETE", "/v1/cells/my-cell?now=true", nil)
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
 }
@@ -222,7 +222,7 @@ func TestResumeRights(t *testing.T) {
 	d.cell("demo")
 	d.Cleanup(func() { d.remove("demo") })
 	run := d.token(api.TokenBody{Name: "run", Scopes: []string{"run"}})
-	pause := func() { run.want(200, nil, "POST", "/v1/cells/demo/pause", api.PauseBody{FSOnly: true}) }
+	pause := func() { run.want(200, nil, "POST", "/v1/cells/demo/pause", api.PauseRequest{FSOnly: true}) }
 	d.want(200, nil, "POST", "/v1/cells/demo/start", api.StartBody{RunSettings: api.RunSettings{AllowDegraded: true}})
 	pause()
 	if p := run.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/resume", nil); !strings.Contains(p.Detail, "allow_degraded") {
@@ -325,7 +325,7 @@ func TestQuotaIsABudget(t *testing.T) {
 		t.Errorf("%d bytes are left of what was refused", left)
 	}
 	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-cell", Source: &api.Source{Empty: true}})
-	small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-cell/refresh", api.RefreshBody{Upload: up.Upload})
+	small.problem(429, api.CodeQuota, "POST", "/v1/cells/my-cell/refresh", api.RefreshRequest{Upload: up.Upload})
 
 	var out api.RunAnswer
 	fill := []string{"sh", "-c", "while :; do head -c 100000 /dev/zero >> big; sleep 0.01; done"}

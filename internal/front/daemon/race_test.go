@@ -92,15 +92,15 @@ func TestChoose(t *testing.T) {
 		Cell: "demo", Judge: []string{"sh", "-c", "wc -c < result"}, Best: "score", Keep: true,
 		Attempts: []api.RaceAttemptBody{{Command: []string{"sh", "-c", "echo short > result"}}, {Command: []string{"sh", "-c", "echo much longer > result"}}},
 	})
-	body := api.ChooseBody{Attempt: "demo-race-1", Reason: "short"}
+	body := api.ChooseRequest{Attempt: "demo-race-1", Reason: "short"}
 	const choose = "/v1/cells/demo/choose"
 	d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}}).problem(403, api.CodeForbidden, "POST", choose, body)
 	d.token(api.TokenBody{Name: "decider", Scopes: []string{"decide"}}).problem(403, api.CodeForbidden, "POST", choose, body)
 	d.token(api.TokenBody{Name: "other", Scopes: []string{"run", "decide"}, Cells: "other"}).problem(404, api.CodeNotFound, "POST", choose, body)
 	d.want(200, nil, "PATCH", "/v1/cells/demo-race-2", `{"name":"hidden"}`)
 	bound := d.token(api.TokenBody{Name: "bound", Scopes: []string{"run", "decide"}, Cells: "demo"})
-	bound.problem(404, api.CodeNotFound, "POST", choose, api.ChooseBody{Attempt: "hidden"})
-	bound.problem(409, api.CodeNoAttempt, "POST", choose, api.ChooseBody{Attempt: "demo"})
+	bound.problem(404, api.CodeNotFound, "POST", choose, api.ChooseRequest{Attempt: "hidden"})
+	bound.problem(409, api.CodeNoAttempt, "POST", choose, api.ChooseRequest{Attempt: "demo"})
 	d.problem(400, api.CodeUsage, "POST", choose, `{}`)
 	if r := d.send("POST", choose, body, "If-Match", `"99"`); r.status != 412 {
 		t.Errorf("with the revision of another state: %d %s", r.status, r.body)
@@ -112,7 +112,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%+v", done)
 		}
 	}
-	d.problem(409, api.CodeMoved, "POST", choose, api.ChooseBody{Attempt: "hidden"})
+	d.problem(409, api.CodeMoved, "POST", choose, api.ChooseRequest{Attempt: "hidden"})
 	var decisions api.List[api.DecisionInfo]
 	d.want(200, &decisions, "GET", "/v1/decisions?cell=demo", nil)
 	if len(decisions.Items) != 1 || decisions.Items[0].Race == nil || decisions.Items[0].Reason != "short" || decisions.Items[0].Actor == "" {

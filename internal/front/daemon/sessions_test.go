@@ -36,7 +36,7 @@ func (d *testDaemon) session(b api.CreateSession) api.AgentSession {
 func (d *testDaemon) says(name, text string) {
 	d.Helper()
 	var sent api.SentMessage
-	d.want(http.StatusOK, &sent, "POST", "/v1/sessions/"+name+"/send", api.SendBody{Message: text})
+	d.want(http.StatusOK, &sent, "POST", "/v1/sessions/"+name+"/send", api.SendRequest{Message: text})
 	if sent.SentBytes != len(text)+1 {
 		d.Errorf("%d bytes were sent", sent.SentBytes)
 	}
@@ -110,7 +110,7 @@ func TestSession(t *testing.T) {
 	if i.Status != api.SessionExited || i.ReceiptID == "" || i.Decision != "pending" {
 		t.Errorf("%+v", i)
 	}
-	d.problem(http.StatusConflict, api.CodeNotStarted, "POST", "/v1/sessions/demo-generic/send", api.SendBody{Message: "x"})
+	d.problem(http.StatusConflict, api.CodeNotStarted, "POST", "/v1/sessions/demo-generic/send", api.SendRequest{Message: "x"})
 	d.problem(http.StatusConflict, api.CodePending, "DELETE", "/v1/sessions/demo-generic", nil)
 	d.problem(http.StatusConflict, api.CodePending, "POST", "/v1/sessions/demo-generic/publish", api.PublishBody{Branch: "b"})
 	d.want(http.StatusOK, nil, "POST", "/v1/sessions/demo-generic/accept", `{"reason": "good"}`)
@@ -230,7 +230,7 @@ func TestSessionOfAToken(t *testing.T) {
 	for _, verb := range []string{"/stop", "/rewind"} {
 		outside.problem(http.StatusNotFound, api.CodeNotFound, "POST", "/v1/sessions/"+other.SessionID+verb, nil)
 	}
-	outside.problem(http.StatusNotFound, api.CodeNotFound, "POST", "/v1/sessions/"+other.SessionID+"/send", api.SendBody{Message: "x"})
+	outside.problem(http.StatusNotFound, api.CodeNotFound, "POST", "/v1/sessions/"+other.SessionID+"/send", api.SendRequest{Message: "x"})
 	reader := d.token(api.TokenBody{Name: "reader", Scopes: []string{"read"}})
 	for _, verb := range []string{"/stop", "/rewind"} {
 		reader.problem(http.StatusForbidden, api.CodeForbidden, "POST", "/v1/sessions/"+other.SessionID+verb, nil)

@@ -61,13 +61,13 @@ func (p *promise) step() {
 		p.last = p.ran("demo", script+"; true")
 	case 3:
 		p.write(p.pick("s0", "s1"), fmt.Sprint("of the user ", p.n))
-		p.move("refresh", api.RefreshBody{})
+		p.move("refresh", api.RefreshRequest{})
 	case 4:
-		p.move("reject", api.RejectBody{})
+		p.move("reject", api.RejectRequest{})
 	case 5:
 		var states api.List[api.CheckpointInfo]
 		p.want(http.StatusOK, &states, "GET", "/v1/cells/demo/checkpoints", nil)
-		p.move("restore", api.RestoreBody{Checkpoint: states.Items[p.rng.IntN(len(states.Items))].CheckpointID})
+		p.move("restore", api.RestoreRequest{Checkpoint: states.Items[p.rng.IntN(len(states.Items))].CheckpointID})
 	default:
 		p.decide(p.rng.IntN(2) == 0, p.pick("", p.last))
 	}
@@ -99,15 +99,15 @@ func (p *promise) decide(tools bool, run string) {
 		return
 	}
 	var plan api.ApplyResult
-	if r := p.send("POST", "/v1/cells/demo/apply", api.ApplyBody{DryRun: true}); r.status == http.StatusOK {
-		p.want(http.StatusOK, &plan, "POST", "/v1/cells/demo/apply", api.ApplyBody{DryRun: true})
+	if r := p.send("POST", "/v1/cells/demo/apply", api.ApplyRequest{DryRun: true}); r.status == http.StatusOK {
+		p.want(http.StatusOK, &plan, "POST", "/v1/cells/demo/apply", api.ApplyRequest{DryRun: true})
 	}
 	waits := map[string]bool{} // for an apply, without the decision
 	for _, ch := range plan.Written {
 		waits[ch.Path], waits[ch.OldPath] = true, true
 	}
 	before := p.files()
-	body := api.AcceptBody{Runs: shown.Runs, LeaveOut: []string{}, Force: true, Apply: true}
+	body := api.AcceptRequest{Runs: shown.Runs, LeaveOut: []string{}, Force: true, Apply: true}
 	for _, w := range shown.Earlier {
 		body.LeaveOut = append(body.LeaveOut, w.ID)
 	}

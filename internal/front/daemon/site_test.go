@@ -377,7 +377,7 @@ func TestSiteScopes(t *testing.T) {
 	d.cell("other")
 	run, hidden := d.ran("mine", "echo x > new"), d.ran("other", "echo y > new")
 	d.want(http.StatusCreated, nil, "POST", "/v1/cells/mine/fork", api.ForkBody{Name: "secret"})
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/secret/accept", api.AcceptBody{Run: run, Reason: "a private reason"})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/secret/accept", api.AcceptRequest{Run: run, Reason: "a private reason"})
 	var made api.TokenCreated
 	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenBody{Name: "viewer", Scopes: []string{"read"}, Cells: "mine"})
 	base := newReviewer(d).base

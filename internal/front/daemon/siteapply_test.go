@@ -76,7 +76,7 @@ func TestSiteUndoConflict(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
 	accepted(d, "echo cell > hello.txt; echo cell > new.txt")
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyRequest{})
 	d.write("hello.txt", "host\n")
 	r := newReviewer(d)
 	r.get(http.StatusOK, preview+"?undo=yes")
@@ -109,9 +109,9 @@ func TestSiteUndoOffered(t *testing.T) {
 		}
 	}
 	look(r.lacks)
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyRequest{})
 	look(r.has)
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/undo", api.UndoBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/undo", api.UndoRequest{})
 	look(r.lacks)
 }
 

@@ -84,7 +84,7 @@ func TestSiteFreed(t *testing.T) {
 	d := newDaemon(t)
 	d.cell("demo")
 	run := d.ran("demo", "echo x > new")
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/restore", api.RestoreRequest{})
 	kept := d.ran("demo", "echo y > other")
 	r := newReviewer(d)
 	history := "/ui/cells/demo/history?path="

@@ -79,7 +79,7 @@ func TestSiteLive(t *testing.T) {
 	if bound.follow("/ui/live")() != before {
 		t.Error("a change of a hidden cell shows")
 	}
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/mine/accept", api.AcceptBody{Run: first})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/mine/accept", api.AcceptRequest{Run: first})
 	renewed("a decision about an older run")
 	if bound.follow("/ui/live")() == before {
 		t.Error("a change of a visible cell does not show")

@@ -80,7 +80,7 @@ func TestSiteTicks(t *testing.T) {
 			t.Errorf("%s without %q: %s fails", c.script, c.unticked, c.check)
 		}
 	}
-	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyBody{})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/apply", api.ApplyRequest{})
 	if _, err := os.Stat(filepath.Join(d.source, "hello.txt")); err != nil {
 		t.Error("a renamed file that was not ticked is gone from the source directory:", err)
 	}

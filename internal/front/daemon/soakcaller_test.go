@@ -60,9 +60,9 @@ func (c *soakCaller) runs(cell string) {
 	c.want(200, &ran, "POST", at+"/runs", api.RunBody{Command: []string{"sh", "-c", "echo change > new; echo out; echo err >&2"}}, "Idempotency-Key", cell)
 	c.want(200, nil, "GET", at+"/diff", nil)
 	if c.random.IntN(2) == 0 {
-		c.want(200, nil, "POST", at+"/accept", api.AcceptBody{Run: ran.RunID})
+		c.want(200, nil, "POST", at+"/accept", api.AcceptRequest{Run: ran.RunID})
 	} else {
-		c.want(200, nil, "POST", at+"/restore", api.RestoreBody{Run: ran.RunID})
+		c.want(200, nil, "POST", at+"/restore", api.RestoreRequest{Run: ran.RunID})
 	}
 	c.want(200, nil, "POST", at+"/runs", api.RunBody{Command: []string{"false"}, RestoreOnFail: true})
 	c.want(200, nil, "GET", "/v1/cells?label=caller="+c.name, nil)
@@ -103,7 +103,7 @@ func (c *soakCaller) lives(cell string) {
 	c.want(200, nil, "PUT", files+"?path=dir/new", strings.Repeat("x", c.random.IntN(200_000)), "Content-Type", "application/octet-stream")
 	c.want(200, nil, "GET", files+"?path=hello.txt", nil, "Accept", "application/octet-stream")
 	c.want(200, nil, "GET", files+"?path=dir/new", nil)
-	c.want(200, nil, "POST", files+"/list", api.ListFilesBody{Depth: 2})
+	c.want(200, nil, "POST", files+"/list", api.ListFilesRequest{Depth: 2})
 	c.want(200, nil, "POST", at+"/exec", api.ExecBody{Command: []string{"sh", "-c", "cat dir/new | wc -c"}})
 	if r := c.send("POST", at+"/pause", nil); r.status == 200 { // not every user has a freezer
 		c.want(409, nil, "POST", at+"/exec", api.ExecBody{Command: []string{"true"}})

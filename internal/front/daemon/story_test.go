@@ -37,7 +37,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	var accepted api.AcceptResult
-	d.want(200, &accepted, "POST", "/v1/cells/demo/accept", api.AcceptBody{Apply: true, Reason: "good"})
+	d.want(200, &accepted, "POST", "/v1/cells/demo/accept", api.AcceptRequest{Apply: true, Reason: "good"})
 	if text, err := os.ReadFile(filepath.Join(d.source, "hello.txt")); err != nil || string(text) != "hi\n" {
 		t.Errorf("%q, %v", text, err)
 	}
