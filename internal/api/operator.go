@@ -1,5 +1,9 @@
 package api
 
+// NeedsTag is the key of the tag of a field that does more than its operation: a caller who
+// sets it needs these scopes as well.
+const NeedsTag = "needs"
+
 // OperatorTag is the key of the tag of a field whose value means that the operator says so.
 // The tag's value is one of the words below: what a caller who is not the operator may
 // send. Such a caller is a token with bounds or without the scope admin, and a model.

@@ -31,7 +31,7 @@ type VerifyRequest struct {
 // AcceptedRequest asks for the state that an apply would write.
 type AcceptedRequest struct {
 	OfCell
-	Receipts bool     `query:"receipts" json:"receipts,omitempty" doc:"Also list the receipts of the work in the state, for a publication; needs run and decide."`
+	Receipts bool     `query:"receipts" json:"receipts,omitempty" needs:"run,decide" doc:"Also list the receipts of the work in the state, for a publication; needs run and decide."`
 	Roots    []string `query:"root,explode" json:"root,omitempty" doc:"Roots of states; the answer says which of them the state contains."`
 }
 

@@ -103,7 +103,7 @@ type RunBody struct {
 	Stdin           string `json:"stdin,omitempty" doc:"Input of the command, as text."`
 	StdinBase64     []byte `json:"stdin_base64,omitempty" doc:"Input of the command, in base64."`
 	RestoreOnFail   bool   `json:"restore_on_fail,omitempty" doc:"Restore the cell if the command fails."`
-	AcceptOnSuccess bool   `json:"accept_on_success,omitempty" doc:"Accept the run if the command succeeds. It stays pending if earlier work is undecided. Needs the scope decide."`
+	AcceptOnSuccess bool   `json:"accept_on_success,omitempty" needs:"decide" doc:"Accept the run if the command succeeds. It stays pending if earlier work is undecided. Needs the scope decide."`
 	CheckpointName  string `json:"checkpoint_name,omitempty" doc:"Name the state before the run." maxLength:"63"`
 }
 

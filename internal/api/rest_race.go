@@ -12,8 +12,8 @@ type RaceBody struct {
 	Jobs     int               `json:"jobs,omitempty" minimum:"1" maximum:"100" doc:"How many attempts run at once; by default one for each processor."`
 	Judge    []string          `json:"judge,omitempty" doc:"The command that judges each attempt, in a fork of its own, without a network."`
 	Best     string            `json:"best,omitempty" enum:"exit,score,fastest" doc:"How the winner is chosen; by default exit."`
-	Accept   bool              `json:"accept,omitempty" doc:"Move the cell to the state of the winner."`
-	Apply    bool              `json:"apply,omitempty" doc:"Also write it to the source directory."`
+	Accept   bool              `json:"accept,omitempty" needs:"decide" doc:"Move the cell to the state of the winner."`
+	Apply    bool              `json:"apply,omitempty" needs:"decide" doc:"Also write it to the source directory."`
 	Keep     bool              `json:"keep,omitempty" doc:"Keep the cells of all attempts."`
 	// RunSettings are those of each attempt, and of each judge except for the network.
 	RunSettings

@@ -22,6 +22,9 @@ var (
 			ID: "getAccepted", Method: "GET", Path: "/v1/cells/{cell}/accepted", Tag: tagDecisions,
 			Summary: "Show the state that an apply would write", Needs: []Scope{ScopeRead},
 		},
+		Do: func(e Engine, ctx context.Context, in api.AcceptedRequest) (*api.AcceptedState, error) {
+			return e.AcceptedState(ctx, in.Cell, in.Roots, in.Receipts)
+		},
 	}
 	Apply = Op[api.ApplyRequest, api.ApplyResult]{
 		Verb: Verb{

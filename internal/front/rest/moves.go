@@ -19,14 +19,7 @@ func (s *Server) addMoves() {
 	routeBy(s, op.Apply, s.apply)
 	route(s, op.Undo)
 	route(s, op.Refresh)
-	routeBy(s, op.GetAccepted, func(ctx context.Context, c *call, in *api.AcceptedRequest) (*api.AcceptedState, error) {
-		if in.Receipts { // who publishes must be able to say so
-			if err := c.need(op.ReportPublication.Needs...); err != nil {
-				return nil, err
-			}
-		}
-		return c.engine.AcceptedState(ctx, in.Cell, in.Roots, in.Receipts)
-	})
+	route(s, op.GetAccepted)
 	route(s, op.ReportPublication)
 	route(s, op.VerifyCell)
 }

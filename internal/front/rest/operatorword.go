@@ -32,7 +32,7 @@ type operatorField struct {
 type operatorRule func(ctx context.Context, c *call, f operatorField) error
 
 // operatorRules returns the rules by the values of the tag. They are asked by
-// allowOperatorFields, and nowhere else.
+// allowFields, and nowhere else.
 func operatorRules() map[string]operatorRule {
 	return map[string]operatorRule{
 		api.OperatorOnly:    operatorOnly,
@@ -146,59 +146,67 @@ func targetOfToken(ctx context.Context, c *call, f operatorField) error {
 // of the scope admin without bounds. Every other sender only narrows.
 func (c sender) isOperator() bool { return c.local || c.only == "" && c.grant.IsOperator() }
 
-// allowOperatorFields refuses an input of a route that has the operator's word in it,
-// unless the sender is the operator.
-func (c *call) allowOperatorFields(ctx context.Context, in any) error {
-	if c.caller.isOperator() {
+// allowFields refuses an input of a route that has a field which the sender may not set:
+// one that needs another scope, or that is the operator's word.
+func (c *call) allowFields(ctx context.Context, in any) error {
+	err := eachTagged(reflect.ValueOf(in), api.NeedsTag, func(_, scopes string, _ reflect.Value) error {
+		for scope := range strings.SplitSeq(scopes, ",") {
+			if err := c.need(Scope(scope)); err != nil {
+				return err
+			}
+		}
 		return nil
+	})
+	if err != nil || c.caller.isOperator() {
+		return err
 	}
 	rules, cell := operatorRules(), op.PathValue(in, "cell")
-	return eachOperatorField(reflect.ValueOf(in), func(name, rule string, value reflect.Value) error {
+	return eachTagged(reflect.ValueOf(in), api.OperatorTag, func(name, rule string, value reflect.Value) error {
 		return rules[rule](ctx, c, operatorField{name, value, cell})
 	})
 }
 
-// eachOperatorField calls fn for each field with the tag, in a value of the types that
+// eachTagged calls fn for each field that has a tag and is not zero, in a value of the types that
 // requests have: structs, pointers to them, lists and maps of them. Types that contain
 // themselves have values without an end only where a caller sent one, which JSON cannot.
-func eachOperatorField(v reflect.Value, fn func(name, rule string, value reflect.Value) error) error {
+func eachTagged(v reflect.Value, tag string, fn func(name, rule string, value reflect.Value) error) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return eachOperatorField(v.Elem(), fn)
+			return eachTagged(v.Elem(), tag, fn)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := eachOperatorField(v.Index(i), fn); err != nil {
+			if err := eachTagged(v.Index(i), tag, fn); err != nil {
 				return err
 			}
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			if err := eachOperatorField(v.MapIndex(key), fn); err != nil {
+			if err := eachTagged(v.MapIndex(key), tag, fn); err != nil {
 				return err
 			}
 		}
 	case reflect.Struct:
-		return eachFieldOf(v, fn)
+		return eachFieldOf(v, tag, fn)
 	default:
 	}
 	return nil
 }
 
-func eachFieldOf(v reflect.Value, fn func(name, rule string, value reflect.Value) error) error {
+func eachFieldOf(v reflect.Value, tag string, fn func(name, rule string, value reflect.Value) error) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if !f.IsExported() {
 			continue
 		}
 		name := fieldName(f)
-		if rule := f.Tag.Get(api.OperatorTag); rule != "" && !v.Field(i).IsZero() {
+		if rule := f.Tag.Get(tag); rule != "" && !v.Field(i).IsZero() {
 			if err := fn(name, rule, v.Field(i)); err != nil {
 				return err
 			}
 		}
-		if err := eachOperatorField(v.Field(i), fn); err != nil {
+		if err := eachTagged(v.Field(i), tag, fn); err != nil {
 			return err
 		}
 	}

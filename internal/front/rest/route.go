@@ -161,7 +161,7 @@ func handleRaw[I, O any](s *Server, o op.Verb, do func(context.Context, *call, *
 func register[I, O any](s *Server, def huma.Operation, do func(context.Context, *call, *I) (*O, error)) {
 	huma.Register(s.api, def, func(ctx context.Context, in *I) (*O, error) {
 		c := callOf(ctx)
-		if err := c.allowOperatorFields(ctx, in); err != nil {
+		if err := c.allowFields(ctx, in); err != nil {
 			return nil, s.problemOf(c, err)
 		}
 		out, err := do(ctx, c, in)

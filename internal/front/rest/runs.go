@@ -192,9 +192,6 @@ type runJob struct {
 }
 
 func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJob, error) {
-	if in.Body.AcceptOnSuccess && !c.caller.may(Decide) {
-		return nil, c.deny(Decide)
-	}
 	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn
 	if err != nil {
 		return nil, err
 	}
-	if err := x.allowOperatorFields(ctx, body); err != nil {
+	if err := x.allowFields(ctx, body); err != nil {
 		return nil, err
 	}
 	if err := checkArgs(body.Command); err != nil {

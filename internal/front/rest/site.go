@@ -84,7 +84,7 @@ func (s *Server) Visit(r *http.Request, v Visitor) (*Visit, error) {
 // Allow refuses a request to the engine that has the operator's word in it, unless the
 // visitor is the operator.
 func (v *Visit) Allow(ctx context.Context, request any) error {
-	return v.call.allowOperatorFields(ctx, request)
+	return v.call.allowFields(ctx, request)
 }
 
 // Name returns the name of the visitor.
