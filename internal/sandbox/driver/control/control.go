@@ -17,6 +17,7 @@ const (
 	Descriptors  Name = "descriptors"
 	Detached     Name = "detached host root"
 	Environment  Name = "environment"
+	Fixed        Name = "read-only paths"
 	HiddenInit   Name = "hidden init"
 	IDs          Name = "ids"
 	IPCNS        Name = "ipc namespace"

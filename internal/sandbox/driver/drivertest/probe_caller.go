@@ -336,6 +336,7 @@ func (r *prober) spec(told *denials) (driver.Spec, error) {
 				{Target: "/public", Lower: []string{at("public")}, Upper: at("publicupper"), Work: at("workpublic"), HostLower: true},
 			},
 			Masks:  []mount.Mask{{Target: "/src/project/.env"}},
+			Fixed:  []string{"/src/project/fixed"},
 			Absent: absent,
 		},
 		Guard:     driver.Guard{Denied: told.add},

@@ -97,6 +97,12 @@ func shownProbes() []probe {
 			return holds("/public/private")
 		}},
 		probe{name: "a masked file", without: []control.Name{control.Masks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
+		probe{name: "write to a read-only path", without: []control.Name{control.Fixed}, says: "read-only", do: func() error {
+			return write("/src/project/fixed", os.O_WRONLY)
+		}},
+		probe{name: "move a read-only path away", without: []control.Name{control.Fixed}, says: "device or resource busy", do: func() error {
+			return os.Rename("/src/project/fixed", "/src/project/moved"+unique())
+		}},
 		probe{name: "make an absent path", without: []control.Name{control.Absent}, says: "device or resource busy", do: func() error {
 			return os.Mkdir("/src/project/.claude", 0o755)
 		}},

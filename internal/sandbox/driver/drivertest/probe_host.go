@@ -75,6 +75,7 @@ func (h *host) files(dir string) {
 	h.dir(base, 0o755)
 	h.copy("/proc/self/exe", filepath.Join(base, "probe"), 0o755)
 	h.file(filepath.Join(base, ".env"), secret, 0o644)
+	h.file(filepath.Join(base, "fixed"), secret, 0o666)
 	h.set("BASE", base)
 	// The workspace's owner knows that the init is looked at as /proc/self.
 	h.ok(os.Symlink("/proc/self/exe", filepath.Join(base, "self")))

@@ -187,6 +187,9 @@ func (r *rootfs) linkLayers(dir string, o protocol.Overlay) error {
 
 // fixPaths makes paths in the cell's state such that they cannot be written to.
 func (r *rootfs) fixPaths() error {
+	if r.without.Has(control.Fixed) {
+		return nil
+	}
 	for _, target := range r.plan.Fixed {
 		if err := r.pin(string(target), unix.MOUNT_ATTR_RDONLY); err != nil {
 			return fault.At(fmt.Sprintf("read-only path %s", target), err)
