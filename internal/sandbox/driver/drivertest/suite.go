@@ -131,6 +131,19 @@ func (s Suite) Run(t *testing.T) {
 
 func (s Suite) claims(c Claim) bool { return slices.Contains(s.Claims, c) }
 
+// Contents lists the names of the suite's tests, and of its probes with the controls that
+// stop each. What a cell must allow is a probe without any.
+func Contents() (names []string, probes map[string][]control.Name) {
+	for _, t := range tests() {
+		names = append(names, t.name)
+	}
+	probes = map[string][]control.Name{}
+	for _, p := range allProbes() {
+		probes[p.name] = append(probes[p.name], p.without...)
+	}
+	return names, probes
+}
+
 func tests() []test {
 	return []test{
 		{"ExitStatus", "", testExitStatus},

@@ -30,33 +30,29 @@ func becomeSandbox(id protocol.Identity, privileged bool, w protocol.Without) er
 	return weakenThread(id, privileged, w)
 }
 
-// weakenThread is the part of becomeSandbox that is about the thread.
-func weakenThread(id protocol.Identity, privileged bool, w protocol.Without) error {
-	if !w.Has(control.Signals) {
-		if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-			return fault.At("signal mask", err)
-		}
+// unblockSignals gives the calling thread an empty signal mask.
+func unblockSignals(w protocol.Without) error {
+	if w.Has(control.Signals) {
+		return nil
 	}
-	if !privileged {
-		if err := dropPrivileges(id, w); err != nil {
-			return err
-		}
+	return unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil)
+}
+
+// noNewPrivs lets no program give the calling thread more rights.
+func noNewPrivs(w protocol.Without) error {
+	if w.Has(control.NoNewPrivs) {
+		return nil
 	}
-	if !w.Has(control.NoNewPrivs) {
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fault.At("no_new_privs", err)
-		}
-	}
-	// No process of the cell may look into the init, which shares its user. A change
-	// of credentials may set this to what the host has chosen for such programs.
+	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// hideInit lets no process of the cell look into the init, which shares its user.
+func hideInit(w protocol.Without) error {
 	visible := uintptr(0)
 	if w.Has(control.HiddenInit) {
 		visible = 1
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, visible, 0, 0, 0); err != nil {
-		return fault.At("hide the init", err)
-	}
-	return dieWithParent()
+	return unix.Prctl(unix.PR_SET_DUMPABLE, visible, 0, 0, 0)
 }
 
 // adoptIgnored makes the runtime handle the two signals that it leaves alone when
@@ -71,8 +67,12 @@ func adoptIgnored() {
 	}
 }
 
-// dropPrivileges leaves the thread the sandbox user, without capabilities.
-func dropPrivileges(id protocol.Identity, w protocol.Without) error {
+// dropPrivileges leaves the thread the sandbox user, without capabilities. With
+// privileged it keeps both.
+func dropPrivileges(id protocol.Identity, privileged bool, w protocol.Without) error {
+	if privileged {
+		return nil
+	}
 	if w.Has(control.Capabilities) {
 		return fault.At("capabilities", keepCapabilities(id, w))
 	}

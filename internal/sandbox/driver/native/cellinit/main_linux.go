@@ -59,12 +59,9 @@ func Main() {
 // build takes the plan, builds the cell and leaves this thread as weak as the
 // commands that it will fork. The broker is nil without package managers.
 func build(c *protocol.Conn) (*protocol.Plan, *broker, error) {
-	if err := dieWithParent(); err != nil {
-		return nil, nil, err
-	}
 	var p protocol.Plan
 	r := &rootfs{plan: &p, conn: c, stepTimes: newStepTimes()}
-	if err := r.awaitMaps(); err != nil {
+	if err := r.begin(); err != nil {
 		return nil, nil, err
 	}
 	var failed error
@@ -78,7 +75,9 @@ func build(c *protocol.Conn) (*protocol.Plan, *broker, error) {
 	r.fds, r.without = fds, p.Without
 	r.stepTimes.last = time.Now()
 	if !preparesEarly {
-		failed = r.prepare()
+		if failed = ownMounts(r.without); failed == nil {
+			failed = r.prepare()
+		}
 	}
 	if failed != nil {
 		return nil, nil, failed
@@ -152,42 +151,33 @@ func orEnd(err error) error {
 	return err
 }
 
-// weaken takes from this thread everything that commands must not have.
-func (r *rootfs) weaken() (describeGuards, error) {
-	p := r.plan
-	if p.Guard.Join {
-		var err error
-		if r.namespaces, err = openNamespaces(); err != nil {
-			return describeGuards{}, fault.At("namespaces", err)
-		}
+// keepNamespaces opens the cell's namespaces for processes that join it.
+func (r *rootfs) keepNamespaces() (err error) {
+	if r.plan.Guard.Join {
+		r.namespaces, err = openNamespaces()
 	}
-	if err := plainOOM(p.Without); err != nil {
-		return describeGuards{}, fault.At("oom score", err)
+	return err
+}
+
+// startBroker starts the thread that executes package managers.
+func (r *rootfs) startBroker() error {
+	if !r.plan.Packages {
+		return nil
 	}
-	if p.Packages {
-		root, err := startRootThread(p)
-		if err != nil {
-			return describeGuards{}, err
-		}
-		r.broker = &broker{listener: r.asks, root: root}
-		r.degraded = append(r.degraded, root.degraded...)
-	}
-	if err := becomeSandbox(p.ID, p.Guard.Runtime && p.ID.Root, p.Without); err != nil {
-		return describeGuards{}, err
-	}
-	keys, err := leaveKeyring(p.Without)
+	root, err := startRootThread(r.plan)
 	if err != nil {
-		return describeGuards{}, err
+		return err
 	}
-	r.degraded = append(r.degraded, keys...)
-	r.stepTimes.add("sandbox user, no capabilities")
-	if err := plainProcess(p.Guard, p.Without); err != nil {
-		return describeGuards{}, err
-	}
-	r.stepTimes.add("limits and priority")
-	g, err := guard(p.Guard, p.Without)
-	r.stepTimes.add("landlock and seccomp")
-	return g, err
+	r.broker = &broker{listener: r.asks, root: root}
+	r.degraded = append(r.degraded, root.degraded...)
+	return nil
+}
+
+// ownKeyring gives this thread a session keyring of its own.
+func (r *rootfs) ownKeyring() error {
+	degraded, err := leaveKeyring(r.plan.Without)
+	r.degraded = append(r.degraded, degraded...)
+	return err
 }
 
 // stepTimes are the times of the steps of a start, for a benchmark.
@@ -208,5 +198,5 @@ func (l *stepTimes) add(step string) {
 // of credentials disarms it. The end of the control socket has the same effect;
 // the two do not depend on each other.
 func dieWithParent() error {
-	return fault.At("parent's death", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }

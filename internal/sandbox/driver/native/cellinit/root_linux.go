@@ -59,62 +59,6 @@ type rootfs struct {
 	broker *broker
 }
 
-// prepare makes what every cell has, whatever its plan. A process that was started
-// before its cell is known does so while it waits.
-func (r *rootfs) prepare() error {
-	unix.Umask(0)
-	return r.take([]step{
-		{"descriptors", r.descriptors},
-		{"own mounts", func() error { return ownMounts(r.without) }},
-		{"network", r.loopback},
-		{"mounts", r.readMounts},
-		{"root", r.makeStage},
-		{"proc", r.makeProc},
-		{"dev", r.dev},
-	})
-}
-
-// build makes the rest, as the plan says.
-func (r *rootfs) build() error {
-	defer unix.Umask(0o022)
-	return r.take([]step{
-		{"control group namespace", r.ownCgroups},
-		{"network", r.network},
-		{"host name", r.hostname},
-		{"root", r.findHost},
-		{"etc", r.etc},
-		{"system directories", r.system},
-		{"proc", r.finishProc},
-		{"mounts of the parent", r.receiveMounts},
-		{"binds", r.binds},
-		{"absent paths", r.absent},
-		{"overlays", r.overlays},
-		{"links", r.linksInState},
-		{"read-only paths", r.fixPaths},
-		{"masks", r.masks},
-		{"socket", r.localSocket},
-		{"package managers", r.packageSocket},
-		{"pivot", r.enter},
-	})
-}
-
-// step is one step of making the tree.
-type step struct {
-	name string
-	do   func() error
-}
-
-// take takes steps until one fails.
-func (r *rootfs) take(steps []step) error {
-	for _, s := range steps {
-		if err := s.do(); err != nil {
-			return fault.At(s.name, err)
-		}
-		r.stepTimes.add(s.name)
-	}
-	return nil
-}
-
 func (r *rootfs) hostname() error {
 	if r.without.Has(control.UTSNS) {
 		return nil

@@ -128,7 +128,7 @@ func (s *spawner) prepare() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, visible, 0, 0, 0); err != nil {
 		return fault.At("hide the spawner", err)
 	}
-	return dieWithParent()
+	return fault.At("parent's death", dieWithParent())
 }
 
 // actAs makes the sandbox user the one that owns what this thread makes. The thread
