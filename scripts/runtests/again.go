@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,8 +35,7 @@ func (r *results) failedOf(step string, n namedTests) []string {
 	var keys []string
 	for _, f := range r.fails {
 		pkg, test, _ := strings.Cut(f.test, " ")
-		top, _, _ := strings.Cut(test, "/")
-		if f.step == step && pkg == n.pkg && (len(n.tests) == 0 || slices.Contains(n.tests, top)) {
+		if f.step == step && pkg == n.pkg && n.has(test) {
 			keys = append(keys, f.test)
 		}
 	}
@@ -53,11 +51,7 @@ func runPattern(keys []string) string {
 			continue
 		}
 		_, test, _ := strings.Cut(key, " ")
-		var parts []string
-		for part := range strings.SplitSeq(test, "/") {
-			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
-		}
-		patterns = append(patterns, strings.Join(parts, "/"))
+		patterns = append(patterns, patternOf(test))
 	}
 	return strings.Join(patterns, "|")
 }

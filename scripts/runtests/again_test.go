@@ -51,3 +51,23 @@ printf '%s\n' ` + c.second + "\n"
 		})
 	}
 }
+
+// TestNamedTests: a test that is named may be below another.
+func TestNamedTests(t *testing.T) {
+	t.Parallel()
+	n := namedTests{tests: []string{"TestSuite/Compose", "TestA"}}
+	if got, want := n.pattern(), "^TestSuite$/^Compose$|^TestA$"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for test, want := range map[string]bool{
+		"TestSuite": true, "TestSuite/Compose": true, "TestSuite/Compose/clone": true, "TestA/b": true,
+		"TestSuite/Composed": false, "TestSuite/Sweep": false, "TestAB": false,
+	} {
+		if got := n.has(test); got != want {
+			t.Errorf("%s: %t", test, got)
+		}
+	}
+	if all := (namedTests{}); !all.has("TestB") || all.pattern() != "" {
+		t.Error("a package without names has all its tests")
+	}
+}

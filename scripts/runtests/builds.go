@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,29 @@ type namedTests struct {
 }
 
 // pattern is the regular expression of the tests, for -test.run.
-func (n namedTests) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
+func (n namedTests) pattern() string {
+	var patterns []string
+	for _, test := range n.tests {
+		patterns = append(patterns, patternOf(test))
+	}
+	return strings.Join(patterns, "|")
+}
+
+// patternOf is that of one test, which may be below another.
+func patternOf(test string) string {
+	var parts []string
+	for part := range strings.SplitSeq(test, "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return strings.Join(parts, "/")
+}
+
+// has reports whether a test is among them, or below one.
+func (n namedTests) has(test string) bool {
+	return len(n.tests) == 0 || slices.ContainsFunc(n.tests, func(name string) bool {
+		return test == name || strings.HasPrefix(test, name+"/") || strings.HasPrefix(name, test+"/")
+	})
+}
 
 // binary is one compiled package of tests.
 type binary struct {
@@ -113,12 +136,25 @@ func tested(ctx context.Context) ([]namedTests, error) {
 	return all, err
 }
 
-// properties returns the packages whose tests draw cases.
+// properties returns the packages whose tests draw cases, themselves or by a suite that
+// they call.
 func properties(ctx context.Context) ([]string, error) {
+	const rapid = "pgregory.net/rapid"
+	suites, err := list(ctx, `{{.ImportPath}} {{join .Imports " "}}`)
+	if err != nil {
+		return nil, err
+	}
+	draw := []string{rapid}
+	for _, line := range suites {
+		if fields := strings.Fields(line); slices.Contains(fields[1:], rapid) {
+			draw = append(draw, fields[0])
+		}
+	}
 	lines, err := list(ctx, `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`)
 	var drawing []string
 	for _, line := range lines {
-		if fields := strings.Fields(line); slices.Contains(fields[1:], "pgregory.net/rapid") {
+		fields := strings.Fields(line)
+		if slices.ContainsFunc(fields[1:], func(used string) bool { return slices.Contains(draw, used) }) {
 			drawing = append(drawing, pathWithin(fields[0]))
 		}
 	}
