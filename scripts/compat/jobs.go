@@ -56,8 +56,8 @@ func tested() []job {
 		{Name: "store", Pkg: "internal/storage/store"},
 		{Name: "cell", Pkg: "internal/engine", Run: only(cellTests())},
 		{Name: "scripts", Pkg: "cmd/forkcell", Run: only([]string{"TestScripts"}) + "/" + only(scripts())},
-		{Name: "workspace", Pkg: "internal/storage/workspace", Skip: only([]string{"TestFidelity", "TestCompose", "TestHistories"})},
-		{Name: "fidelity", Pkg: "internal/storage/workspace", Run: only([]string{"TestFidelity"}) + "/" + only([]string{"overlay"})},
+		{Name: "workspace", Pkg: "internal/storage/workspace", Skip: only([]string{"TestSuite"}) + "/" + only([]string{"Fidelity", "Compose", "Histories"})},
+		{Name: "fidelity", Pkg: "internal/storage/workspace", Run: only([]string{"TestSuite"}) + "/" + only([]string{"Fidelity"}) + "/" + only([]string{"overlay"})},
 		{Name: "apply", Pkg: "internal/storage/apply", Skip: only([]string{"TestKillAtEveryStep"})},
 		{Name: "tree", Pkg: "internal/storage/tree", Skip: only([]string{"TestHistory", "TestEveryFlippedByteIsFound", "TestWideDirectory", "TestParallelWriters"})},
 	}

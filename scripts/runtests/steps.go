@@ -32,7 +32,7 @@ func racing() []namedTests {
 		{pkg: "internal/storage/store"},
 		{"internal/storage/tree", []string{"TestParallelWriters"}},
 		{"internal/sandbox/driver/native", []string{"TestContract"}},
-		{"internal/storage/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
+		{"internal/storage/workspace", []string{"TestSuite/Compose", "TestSuite/Sweep", "TestSourceChanges"}},
 		{"internal/engine", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
 		{"internal/engine/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
 	}

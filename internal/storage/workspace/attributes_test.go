@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // manyAttributes gives a file as many extended attributes as its file system
@@ -41,37 +44,37 @@ func manyAttributes(t *testing.T, path string) map[string][]byte {
 func TestManyAttributes(t *testing.T) {
 	t.Parallel()
 	const shared = "/dev/shm" // other file systems take only a few
-	if err := unix.Setxattr(tempDirIn(t, shared), "user.probe", nil, 0); err != nil {
+	if err := unix.Setxattr(workspacetest.TempDirIn(t, shared), "user.probe", nil, 0); err != nil {
 		t.Skipf("%s has user attributes since Linux 6.6: %v", shared, err)
 	}
-	for _, b := range []Backend{BackendClone, BackendDelta} {
+	for _, b := range []workspace.Backend{workspace.BackendClone, workspace.BackendDelta} {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			w := newWorldIn(t, b, tempDirIn(t, shared))
-			file := w.src + "/file"
-			w.must(os.WriteFile(file, []byte("1"), 0o644))
+			w := newWorldIn(t, b, workspacetest.TempDirIn(t, shared))
+			file := w.Source + "/file"
+			w.Must(os.WriteFile(file, []byte("1"), 0o644))
 			all := manyAttributes(t, file)
-			base, _ := w.imports()
-			w.verify("imported", base.Layer)
-			work := w.begin(w.c, base.Layer)
-			if b == BackendClone {
-				file = work.Dir() + "/" + AreaWorkspace + "/file"
+			base, _ := w.Import()
+			w.Verify("imported", base.Layer)
+			work := w.Begin(w.Cell, base.Layer)
+			if b == workspace.BackendClone {
+				file = work.Dir() + "/" + workspace.AreaWorkspace + "/file"
 			}
-			w.must(os.WriteFile(file, []byte("two"), 0o644))
-			w.must(unix.Removexattr(file, "user.007"))
-			sealed := w.seal(work)
-			w.verify("sealed", sealed.Layer)
-			e, _, err := w.tree(sealed.Layer).Lookup("file")
-			w.must(err)
+			w.Must(os.WriteFile(file, []byte("two"), 0o644))
+			w.Must(unix.Removexattr(file, "user.007"))
+			sealed := w.Seal(work)
+			w.Verify("sealed", sealed.Layer)
+			e, _, err := w.Tree(sealed.Layer).Lookup("file")
+			w.Must(err)
 			if len(e.Xattrs) != len(all)-1 || sealed.Changed != 1 {
 				t.Errorf("%d of %d attributes, %d changes", len(e.Xattrs), len(all), sealed.Changed)
 			}
 			// The directory is changed by an apply.
-			w.must(w.s.Switch(ctx, w.c, sealed.Layer, base.Layer, w.op()))
+			w.Must(w.Store.Switch(ctx, w.Cell, sealed.Layer, base.Layer, w.Op()))
 			for name, want := range all {
 				value := make([]byte, 64<<10)
-				n, err := unix.Getxattr(w.src+"/file", name, value)
+				n, err := unix.Getxattr(w.Source+"/file", name, value)
 				if err != nil || !bytes.Equal(value[:max(n, 0)], want) {
 					t.Fatalf("%s: %d bytes, %v", name, n, err)
 				}

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // fillTree makes dirs directories of files small files, and some big ones.
@@ -41,28 +44,28 @@ func fillTree(b *testing.B, root string, dirs, files, big int) {
 
 // BenchmarkImport also measures a peer for comparison.
 func BenchmarkImport(b *testing.B) {
-	w := newWorld(b, BackendOverlay)
-	w.open(Options{})
-	fillTree(b, w.src, 100, 60, 24)
+	w := newWorld(b, workspace.BackendOverlay)
+	w.open(workspace.Options{})
+	fillTree(b, w.Source, 100, 60, 24)
 	b.Run("forkcell", func(b *testing.B) {
 		for b.Loop() {
-			w.imports()
+			w.Import()
 		}
 	})
 	b.Run("delta", func(b *testing.B) {
 		for b.Loop() {
-			d := newWorld(b, BackendDelta)
-			d.open(Options{})
-			d.c.Live = w.src
-			d.src = w.src
-			d.imports()
+			d := newWorld(b, workspace.BackendDelta)
+			d.open(workspace.Options{})
+			d.Cell.Live = w.Source
+			d.Source = w.Source
+			d.Import()
 		}
 	})
 	b.Run("cp", func(b *testing.B) {
 		n := 0
 		for b.Loop() {
 			n++
-			if out, err := exec.Command("cp", "-a", w.src, fmt.Sprintf("%s/copy%d", w.home, n)).CombinedOutput(); err != nil {
+			if out, err := exec.Command("cp", "-a", w.Source, fmt.Sprintf("%s/copy%d", w.Home, n)).CombinedOutput(); err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
 		}
@@ -71,8 +74,8 @@ func BenchmarkImport(b *testing.B) {
 		n := 0
 		for b.Loop() {
 			n++
-			to := fmt.Sprintf("%s/sync%d", w.home, n)
-			if out, err := exec.Command("sh", "-c", `cp -a "$0" "$1" && sync -f "$1"`, w.src, to).CombinedOutput(); err != nil {
+			to := fmt.Sprintf("%s/sync%d", w.Home, n)
+			if out, err := exec.Command("sh", "-c", `cp -a "$0" "$1" && sync -f "$1"`, w.Source, to).CombinedOutput(); err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
 		}
@@ -83,21 +86,21 @@ func BenchmarkImport(b *testing.B) {
 func BenchmarkSeal(b *testing.B) {
 	for _, dirs := range []int{5, 100, 1000} {
 		b.Run(fmt.Sprintf("%dx100", dirs), func(b *testing.B) {
-			w := newWorld(b, BackendOverlay)
-			w.open(Options{})
-			fillTree(b, w.src, dirs, 100, 0)
-			base, _ := w.imports()
+			w := newWorld(b, workspace.BackendOverlay)
+			w.open(workspace.Options{})
+			fillTree(b, w.Source, dirs, 100, 0)
+			base, _ := w.Import()
 			peak := peakMemory(b)
 			for b.Loop() {
 				b.StopTimer()
-				work := w.begin(w.c, base.Layer)
+				work := w.Begin(w.Cell, base.Layer)
 				// What overlay would leave in the upper directory.
 				for i := range 175 {
 					dir := fmt.Sprintf("%s/workspace/d%04d", work.Dir(), i%5)
 					if err := os.MkdirAll(dir, 0o755); err != nil {
 						b.Fatal(err)
 					}
-					if err := os.WriteFile(fmt.Sprintf("%s/f%03d", dir, i/5), []byte(fmt.Sprint("changed", i, w.ops)), 0o644); err != nil {
+					if err := os.WriteFile(fmt.Sprintf("%s/f%03d", dir, i/5), []byte(fmt.Sprint("changed", i, workspacetest.OpOf(work))), 0o644); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -129,11 +132,11 @@ func peakMemory(b *testing.B) float64 {
 
 // BenchmarkIdle is what a run that changes nothing costs here.
 func BenchmarkIdle(b *testing.B) {
-	w := newWorld(b, BackendOverlay)
-	w.open(Options{})
-	fillTree(b, w.src, 100, 60, 0)
-	base, _ := w.imports()
+	w := newWorld(b, workspace.BackendOverlay)
+	w.open(workspace.Options{})
+	fillTree(b, w.Source, 100, 60, 0)
+	base, _ := w.Import()
 	for b.Loop() {
-		w.seal(w.begin(w.c, base.Layer))
+		w.Seal(w.Begin(w.Cell, base.Layer))
 	}
 }

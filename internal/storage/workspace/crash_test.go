@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // crashName is this binary, started again to be killed during a seal.
@@ -17,7 +20,7 @@ const crashName = "workspace-crash"
 
 type crashJob struct {
 	Home, Src, Live   string
-	Backend           Backend
+	Backend           workspace.Backend
 	Layer, Op, Import string
 	Step              string
 	Snapshot          string // the operation of a snapshot, instead of the seal
@@ -29,22 +32,22 @@ func crashMain() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	s, err := Open(job.Home, Options{Root: os.Geteuid() == 0, hook: func(step string) error {
+	s, err := workspace.Open(job.Home, workspace.Options{Root: os.Geteuid() == 0}.Crashing(func(step string) error {
 		if step == job.Step {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
 		return nil
-	}})
+	}))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	c := Cell{ID: "cell_1", Backend: job.Backend, MountAt: "/w", Live: job.Live}
+	c := workspace.Cell{ID: "cell_1", Backend: job.Backend, MountAt: "/w", Live: job.Live}
 	if job.Import != "" {
-		_, _, err = s.Import(context.Background(), c, job.Op, Source{Dir: job.Import})
+		_, _, err = s.Import(context.Background(), c, job.Op, workspace.Source{Dir: job.Import})
 	} else {
-		var w *Work
+		var w *workspace.Work
 		w, _, err = s.Resume(context.Background(), c, job.Layer, job.Op)
 		switch {
 		case err != nil:
@@ -82,38 +85,38 @@ var sealSteps = []string{"seal.hashed", "seal.packed", "seal.synced", "seal.rena
 func TestCrashSeal(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
-		play(t, actorJob{Dir: w.src, Acts: []act{
-			{Do: "write", Path: p("f"), Data: p("1")}, {Do: "mkdir", Path: p("d")}, {Do: "write", Path: p("d/g")},
+		workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: []workspacetest.Act{
+			{Do: "write", Path: workspacetest.Bytes("f"), Data: workspacetest.Bytes("1")}, {Do: "mkdir", Path: workspacetest.Bytes("d")}, {Do: "write", Path: workspacetest.Bytes("d/g")},
 		}})
-		w.withArea(act{Do: "write", Path: p("h"), Data: p("1")})
-		base, _ := w.imports()
+		w.AddArea(workspacetest.Act{Do: "write", Path: workspacetest.Bytes("h"), Data: workspacetest.Bytes("1")})
+		base, _ := w.Import()
 		layer := base.Layer
 		for _, step := range sealSteps {
-			work := w.begin(w.c, layer)
-			want := w.acts(work, act{Do: "write", Path: p("f"), Data: p("%s", step)}, act{Do: "append", Path: p("d/g"), Data: p("x")})
-			data := w.inArea(work, act{Do: "append", Path: p("h"), Data: p("2")})
-			op := work.p.op
+			work := w.Begin(w.Cell, layer)
+			want := w.Do(work, workspacetest.Act{Do: "write", Path: workspacetest.Bytes("f"), Data: workspacetest.Bytes("%s", step)}, workspacetest.Act{Do: "append", Path: workspacetest.Bytes("d/g"), Data: workspacetest.Bytes("x")})
+			data := w.DoInArea(work, workspacetest.Act{Do: "append", Path: workspacetest.Bytes("h"), Data: workspacetest.Bytes("2")})
+			op := workspacetest.OpOf(work)
 			work.Close()
-			crash(t, crashJob{Home: w.home, Live: w.c.Live, Backend: w.c.Backend, Layer: layer, Op: op, Step: step})
-			w.open(Options{})
-			again, sealed, err := w.s.Resume(context.Background(), w.without(), layer, op)
-			w.must(err)
+			crash(t, crashJob{Home: w.Home, Live: w.Cell.Live, Backend: w.Cell.Backend, Layer: layer, Op: op, Step: step})
+			w.open(workspace.Options{})
+			again, sealed, err := w.Store.Resume(context.Background(), w.WithoutAreas(), layer, op)
+			w.Must(err)
 			if (again != nil) != (step != "seal.renamed") || (sealed != nil) == (again != nil) {
 				t.Fatalf("after %s: work %v, sealed %v", step, again != nil, sealed != nil)
 			}
 			if again != nil {
-				one := w.seal(again)
+				one := w.Seal(again)
 				sealed = &one
 			}
 			if sealed.Changed != 2 || sealed.Parent != layer {
 				t.Errorf("after %s: %+v", step, sealed)
 			}
-			w.check("after "+step, sealed.Layer, want)
-			sameItems(t, "area after "+step, data, w.areaSeen(sealed.Layer))
-			w.noPending()
+			w.Check("after "+step, sealed.Layer, want)
+			workspacetest.SameItems(t, "area after "+step, data, w.AreaSeen(sealed.Layer))
+			w.NoPending()
 			layer = sealed.Layer
 		}
-		if w, sealed, err := w.s.Resume(context.Background(), w.c, layer, "run_none"); w != nil || sealed != nil || err != nil {
+		if w, sealed, err := w.Store.Resume(context.Background(), w.Cell, layer, "run_none"); w != nil || sealed != nil || err != nil {
 			t.Errorf("of nothing there is %v, %v, %v", w, sealed, err)
 		}
 	})
@@ -123,20 +126,20 @@ func TestCrashSeal(t *testing.T) {
 func TestCrashImport(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
-		want := play(t, actorJob{Dir: w.src, Acts: []act{{Do: "write", Path: p("f"), Data: p("1")}}})
+		want := workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: []workspacetest.Act{{Do: "write", Path: workspacetest.Bytes("f"), Data: workspacetest.Bytes("1")}}})
 		for i, step := range sealSteps {
 			op := fmt.Sprintf("op_%d", i)
-			crash(t, crashJob{Home: w.home, Live: w.c.Live, Backend: w.c.Backend, Import: w.src, Op: op, Step: step})
-			w.open(Options{})
-			work, sealed, err := w.s.Resume(context.Background(), w.c, "", op)
-			w.must(err)
+			crash(t, crashJob{Home: w.Home, Live: w.Cell.Live, Backend: w.Cell.Backend, Import: w.Source, Op: op, Step: step})
+			w.open(workspace.Options{})
+			work, sealed, err := w.Store.Resume(context.Background(), w.Cell, "", op)
+			w.Must(err)
 			if work != nil || (sealed != nil) != (step == "seal.renamed") {
 				t.Errorf("after %s: %v, %v", step, work, sealed)
 			}
 			if sealed != nil {
-				w.check("after "+step, sealed.Layer, want)
+				w.Check("after "+step, sealed.Layer, want)
 			}
-			w.noPending()
+			w.NoPending()
 		}
 	})
 }
@@ -147,13 +150,13 @@ func TestCrashImport(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
-		play(t, actorJob{Dir: w.src, Acts: []act{{Do: "write", Path: p("f"), Data: p("1")}}})
-		base, _ := w.imports()
+		workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: []workspacetest.Act{{Do: "write", Path: workspacetest.Bytes("f"), Data: workspacetest.Bytes("1")}}})
+		base, _ := w.Import()
 		layer := base.Layer
 		for _, step := range sealSteps {
-			work := w.begin(w.c, layer)
-			want := w.acts(work, act{Do: "append", Path: p("f"), Data: p("x")})
-			w.s.opt.hook = func(s string) error {
+			work := w.Begin(w.Cell, layer)
+			want := w.Do(work, workspacetest.Act{Do: "append", Path: workspacetest.Bytes("f"), Data: workspacetest.Bytes("x")})
+			*w.Store.Hook() = func(s string) error {
 				if s == step {
 					return syscall.ENOSPC
 				}
@@ -162,19 +165,19 @@ func TestFullDisk(t *testing.T) {
 			if _, err := work.Seal(context.Background()); !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("at %s: %v", step, err)
 			}
-			if _, _, err := w.s.Import(context.Background(), w.c, w.op(), Source{Dir: w.src}); !errors.Is(err, syscall.ENOSPC) {
+			if _, _, err := w.Store.Import(context.Background(), w.Cell, w.Op(), workspace.Source{Dir: w.Source}); !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("import at %s: %v", step, err)
 			}
-			w.s.opt.hook = nil
+			*w.Store.Hook() = nil
 			work.Close()
-			again, sealed, err := w.s.Resume(context.Background(), w.c, layer, work.p.op)
-			w.must(err)
+			again, sealed, err := w.Store.Resume(context.Background(), w.Cell, layer, workspacetest.OpOf(work))
+			w.Must(err)
 			if again != nil {
-				one := w.seal(again)
+				one := w.Seal(again)
 				sealed = &one
 			}
-			w.check("after "+step, sealed.Layer, want)
-			w.noPending()
+			w.Check("after "+step, sealed.Layer, want)
+			w.NoPending()
 			layer = sealed.Layer
 		}
 	})

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // testDepth is the depth of the deepest trees that are tried.
@@ -50,13 +53,13 @@ func openDescriptors(t *testing.T) int {
 // nor a path for each level.
 func TestComposeDeep(t *testing.T) {
 	t.Parallel()
-	for _, b := range []Backend{BackendOverlay, BackendDelta} {
+	for _, b := range []workspace.Backend{workspace.BackendOverlay, workspace.BackendDelta} {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, b)
-			makeDeep(t, w.src, testDepth)
-			base, _ := w.imports()
-			edit := newFile(deepest("new"), "deep")
+			makeDeep(t, w.Source, testDepth)
+			base, _ := w.Import()
+			edit := workspacetest.NewFile(deepest("new"), "deep")
 			plain := edit.Open
 			edit.Open = func() (io.ReadCloser, error) {
 				if n := openDescriptors(t); n > testDepth/2 {
@@ -64,12 +67,12 @@ func TestComposeDeep(t *testing.T) {
 				}
 				return plain()
 			}
-			one, err := w.s.Compose(context.Background(), w.c, base.Layer, w.op(), []Edit{edit, {Path: deepest("link")}})
-			w.must(err)
+			one, err := w.Store.Compose(context.Background(), w.Cell, base.Layer, w.Op(), []workspace.Edit{edit, {Path: deepest("link")}})
+			w.Must(err)
 			if one.Changed != 2 {
 				t.Errorf("%d changes", one.Changed)
 			}
-			w.verify("composed", one.Layer)
+			w.Verify("composed", one.Layer)
 		})
 	}
 }
@@ -78,17 +81,17 @@ func TestComposeDeep(t *testing.T) {
 // level by level.
 func TestTakeBackDeep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendDelta)
-	base, _ := w.imports()
-	work := w.begin(w.c, base.Layer)
+	w := newWorld(t, workspace.BackendDelta)
+	base, _ := w.Import()
+	work := w.Begin(w.Cell, base.Layer)
 	const levels = 8000
-	makeDeep(t, w.src, levels)
+	makeDeep(t, w.Source, levels)
 	taken, err := work.TakeBack(context.Background())
-	w.must(err)
+	w.Must(err)
 	if len(taken) > 0 {
 		t.Errorf("taken back: %d things", len(taken))
 	}
-	sealed := w.seal(work)
+	sealed := w.Seal(work)
 	if sealed.Changed != levels+1 {
 		t.Errorf("%d changes", sealed.Changed)
 	}

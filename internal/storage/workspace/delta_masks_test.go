@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -9,20 +9,21 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
 func (w *world) rules(extra ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	rules, err := secretfiles.New(secretfiles.Options{Extra: extra})
-	w.must(err)
-	w.c.Rules = rules
+	w.Must(err)
+	w.Cell.Rules = rules
 }
 
 func (w *world) put(name, text string) {
-	w.t.Helper()
-	path := filepath.Join(w.src, name)
-	w.must(os.MkdirAll(filepath.Dir(path), 0o700))
-	w.must(os.WriteFile(path, []byte(text), 0o600))
+	w.T.Helper()
+	path := filepath.Join(w.Source, name)
+	w.Must(os.MkdirAll(filepath.Dir(path), 0o700))
+	w.Must(os.WriteFile(path, []byte(text), 0o600))
 }
 
 // TestPins: of the directories above a mask, those that a rule names cannot be
@@ -53,14 +54,14 @@ func TestPins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, BackendDelta)
+			w := newWorld(t, workspace.BackendDelta)
 			w.rules(c.extra...)
 			for _, f := range c.files {
 				w.put(f, "SECRET")
 			}
-			base, _ := w.imports()
-			w.c.Kept = c.kept
-			work := w.begin(w.c, base.Layer)
+			base, _ := w.Import()
+			w.Cell.Kept = c.kept
+			work := w.Begin(w.Cell, base.Layer)
 			defer work.Close()
 			if got := strings.Join(work.Mounts().Pins, " "); got != c.want {
 				t.Errorf("pins %q, want %q", got, c.want)
@@ -76,40 +77,40 @@ func TestPins(t *testing.T) {
 // name either. Other files are.
 func TestMaskedElsewhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendDelta)
+	w := newWorld(t, workspace.BackendDelta)
 	w.rules()
 	for _, name := range []string{".env", ".ssh/id", "gone.pem", "linked.pem", "written.pem", "code"} {
 		w.put(name, "SECRET "+name)
 	}
-	w.must(os.Link(w.src+"/linked.pem", w.src+"/innocent"))
-	base, _ := w.imports()
-	work := w.begin(w.c, base.Layer)
+	w.Must(os.Link(w.Source+"/linked.pem", w.Source+"/innocent"))
+	base, _ := w.Import()
+	work := w.Begin(w.Cell, base.Layer)
 	if paths, err := work.UncoveredPaths(); err != nil || len(paths) > 0 {
 		t.Errorf("uncovered: %q, %v", paths, err)
 	}
-	w.must(os.Rename(w.src+"/.env", w.src+"/moved"))
-	w.must(os.Rename(w.src+"/.ssh", w.src+"/keys"))
+	w.Must(os.Rename(w.Source+"/.env", w.Source+"/moved"))
+	w.Must(os.Rename(w.Source+"/.ssh", w.Source+"/keys"))
 	w.put(".env", "new")
 	// Some file systems give a free inode number to the next file.
-	w.must(os.Remove(w.src + "/gone.pem"))
+	w.Must(os.Remove(w.Source + "/gone.pem"))
 	w.put("fresh", "fresh")
 	w.put("written.pem", "more")
 	paths, err := work.UncoveredPaths()
 	if want := []string{".env", "written.pem"}; err != nil || !slices.Equal(paths, want) {
 		t.Errorf("uncovered: %q, %v, want %q", paths, err, want)
 	}
-	capture, err := work.Capture(context.Background(), w.op())
-	w.must(err)
+	capture, err := work.Capture(context.Background(), w.Op())
+	w.Must(err)
 	captured, err := capture.Seal(context.Background())
-	w.must(err)
-	sealed := w.seal(work)
-	for _, s := range []Sealed{captured, sealed} {
+	w.Must(err)
+	sealed := w.Seal(work)
+	for _, s := range []workspace.Sealed{captured, sealed} {
 		for name, there := range map[string]bool{"moved": false, "keys": false, ".env": false, "fresh": true, "innocent": true, "code": true} {
-			if _, ok, err := w.tree(s.Layer).Lookup(name); err != nil || ok != there {
+			if _, ok, err := w.Tree(s.Layer).Lookup(name); err != nil || ok != there {
 				t.Errorf("%s is in the state: %v, %v", name, ok, err)
 			}
 		}
-		if !slices.Contains(s.LeftOut, LeftOut{Path: "keys", Rule: hiddenRule}) {
+		if !slices.Contains(s.LeftOut, workspace.LeftOut{Path: "keys", Rule: workspace.HiddenRule}) {
 			t.Errorf("left out: %+v", s.LeftOut)
 		}
 	}

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -10,21 +10,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
 // spares lists the spare frames.
 func (w *world) spares() []string {
-	w.t.Helper()
-	names, err := w.s.listDir(spareDir)
-	w.must(err)
-	return names
+	w.T.Helper()
+	return w.Names("spare")
 }
 
 // inode is that of a generation's directory.
-func (w *world) inode(work *Work) uint64 {
-	w.t.Helper()
+func (w *world) inode(work *workspace.Work) uint64 {
+	w.T.Helper()
 	var st unix.Stat_t
-	w.must(unix.Stat(work.Dir(), &st))
+	w.Must(unix.Stat(work.Dir(), &st))
 	return st.Ino
 }
 
@@ -32,26 +32,26 @@ func (w *world) inode(work *Work) uint64 {
 // one, which finds nothing of it.
 func TestFrameIsUsedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	base, _ := w.imports()
-	first := w.begin(w.c, base.Layer)
-	w.must(first.RecordInit([]byte("someone")))
-	w.must(os.WriteFile(filepath.Join(first.Dir(), "tmp", "left"), []byte("behind"), 0o600))
-	w.must(os.MkdirAll(filepath.Join(first.Dir(), "work", AreaHome, "work", "incompat", "volatile"), 0o700))
+	w := newWorld(t, workspace.BackendOverlay)
+	base, _ := w.Import()
+	first := w.Begin(w.Cell, base.Layer)
+	w.Must(first.RecordInit([]byte("someone")))
+	w.Must(os.WriteFile(filepath.Join(first.Dir(), "tmp", "left"), []byte("behind"), 0o600))
+	w.Must(os.MkdirAll(filepath.Join(first.Dir(), "work", workspace.AreaHome, "work", "incompat", "volatile"), 0o700))
 	sealed, err := first.Seal(context.Background())
-	w.must(err)
+	w.Must(err)
 	if !sealed.Unchanged {
 		t.Fatal("a generation in which nothing happened is sealed as changed")
 	}
-	w.must(first.Discard())
+	w.Must(first.Discard())
 	if got := w.spares(); len(got) != 1 {
 		t.Fatalf("frames that wait: %q", got)
 	}
-	second := w.begin(w.c, base.Layer)
-	if !second.p.framed || len(w.spares()) != 0 {
+	second := w.Begin(w.Cell, base.Layer)
+	if !second.Framed() || len(w.spares()) != 0 {
 		t.Errorf("the frame was not taken: %q wait", w.spares())
 	}
-	for _, dir := range []string{"tmp", "work/" + AreaHome, "work/" + AreaWorkspace, AreaHome, AreaWorkspace} {
+	for _, dir := range []string{"tmp", "work/" + workspace.AreaHome, "work/" + workspace.AreaWorkspace, workspace.AreaHome, workspace.AreaWorkspace} {
 		left, err := os.ReadDir(filepath.Join(second.Dir(), dir))
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s holds %v, %v", dir, left, err)
@@ -61,12 +61,12 @@ func TestFrameIsUsedAgain(t *testing.T) {
 		t.Errorf("the record of another: %q, %v", record, err)
 	}
 	// It is a generation like any other.
-	w.must(os.WriteFile(filepath.Join(second.Dir(), AreaWorkspace, "new"), []byte("new"), 0o600))
+	w.Must(os.WriteFile(filepath.Join(second.Dir(), workspace.AreaWorkspace, "new"), []byte("new"), 0o600))
 	sealed, err = second.Seal(context.Background())
 	if err != nil || sealed.Unchanged {
 		t.Errorf("%+v, %v", sealed, err)
 	}
-	if report, err := w.s.Verify(context.Background(), w.c, sealed.Layer); err != nil {
+	if report, err := w.Store.Verify(context.Background(), w.Cell, sealed.Layer); err != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -77,34 +77,36 @@ func TestFrameIsUsedAgain(t *testing.T) {
 func TestFrameThatIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{
-		"file":      func(dir string) error { return os.WriteFile(filepath.Join(dir, AreaHome, "x"), nil, 0o600) },
+		"file":      func(dir string) error { return os.WriteFile(filepath.Join(dir, workspace.AreaHome, "x"), nil, 0o600) },
 		"tmp":       func(dir string) error { return os.WriteFile(filepath.Join(dir, "tmp", "x"), nil, 0o600) },
 		"attribute": func(dir string) error { return unix.Setxattr(filepath.Join(dir, "tmp"), "user.x", []byte("1"), 0) },
 		"area": func(dir string) error {
-			return unix.Setxattr(filepath.Join(dir, AreaWorkspace), "user.x", []byte("1"), 0)
+			return unix.Setxattr(filepath.Join(dir, workspace.AreaWorkspace), "user.x", []byte("1"), 0)
 		},
-		"mode":     func(dir string) error { return os.Chmod(filepath.Join(dir, "tmp"), 0o700) },
-		"flags":    func(dir string) error { return setFlag(filepath.Join(dir, "tmp"), syncFlag) },
-		"size":     func(dir string) error { return grow(filepath.Join(dir, AreaHome)) },
-		"volatile": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "work", AreaHome, "work"), 0o700) },
-		"missing":  func(dir string) error { return os.Remove(filepath.Join(dir, AreaHome)) },
-		"more":     func(dir string) error { return os.Mkdir(filepath.Join(dir, "more"), 0o700) },
+		"mode":  func(dir string) error { return os.Chmod(filepath.Join(dir, "tmp"), 0o700) },
+		"flags": func(dir string) error { return setFlag(filepath.Join(dir, "tmp"), syncFlag) },
+		"size":  func(dir string) error { return grow(filepath.Join(dir, workspace.AreaHome)) },
+		"volatile": func(dir string) error {
+			return os.MkdirAll(filepath.Join(dir, "work", workspace.AreaHome, "work"), 0o700)
+		},
+		"missing": func(dir string) error { return os.Remove(filepath.Join(dir, workspace.AreaHome)) },
+		"more":    func(dir string) error { return os.Mkdir(filepath.Join(dir, "more"), 0o700) },
 		"begun": func(dir string) error {
-			return os.Rename(filepath.Join(dir, spareMarker), filepath.Join(dir, generationMarker))
+			return os.Rename(filepath.Join(dir, workspace.SpareMarker), filepath.Join(dir, workspace.GenerationMarker))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, BackendOverlay)
-			base, _ := w.imports()
-			w.must(w.begin(w.c, base.Layer).Discard())
-			if err := spoil(filepath.Join(w.home, spareName(0))); errors.Is(err, errors.ErrUnsupported) {
+			w := newWorld(t, workspace.BackendOverlay)
+			base, _ := w.Import()
+			w.Must(w.Begin(w.Cell, base.Layer).Discard())
+			if err := spoil(filepath.Join(w.Home, workspace.SpareName(0))); errors.Is(err, errors.ErrUnsupported) {
 				t.Skip("this file system has no such thing: ", err)
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			second := w.begin(w.c, base.Layer)
-			if second.p.framed || len(w.spares()) != 0 {
+			second := w.Begin(w.Cell, base.Layer)
+			if second.Framed() || len(w.spares()) != 0 {
 				t.Error("the frame was taken all the same")
 			}
 			sealed, err := second.Seal(context.Background())
@@ -154,11 +156,11 @@ func grow(dir string) error {
 // TestFrameOfAChange: the frame of a changed generation is removed.
 func TestFrameOfAChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	base, _ := w.imports()
-	work := w.begin(w.c, base.Layer)
-	w.must(os.WriteFile(filepath.Join(work.Dir(), AreaWorkspace, "new"), nil, 0o600))
-	w.must(work.Discard())
+	w := newWorld(t, workspace.BackendOverlay)
+	base, _ := w.Import()
+	work := w.Begin(w.Cell, base.Layer)
+	w.Must(os.WriteFile(filepath.Join(work.Dir(), workspace.AreaWorkspace, "new"), nil, 0o600))
+	w.Must(work.Discard())
 	if got := w.spares(); len(got) != 0 {
 		t.Errorf("frames that wait: %q", got)
 	}
@@ -168,19 +170,19 @@ func TestFrameOfAChange(t *testing.T) {
 // spare frames is bounded.
 func TestFramesTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	base, _ := w.imports()
-	const many = 3 * spareCount
-	works := make([]*Work, many)
+	w := newWorld(t, workspace.BackendOverlay)
+	base, _ := w.Import()
+	const many = 3 * workspace.SpareCount
+	works := make([]*workspace.Work, many)
 	for range 3 {
 		ops := make([]string, many)
 		for i := range ops {
-			ops[i] = w.op()
+			ops[i] = w.Op()
 		}
 		var group sync.WaitGroup
 		for i, op := range ops {
 			group.Go(func() {
-				work, err := w.s.Begin(context.Background(), w.c, base.Layer, op)
+				work, err := w.Store.Begin(context.Background(), w.Cell, base.Layer, op)
 				if err != nil {
 					t.Error(err)
 				}
@@ -203,28 +205,25 @@ func TestFramesTogether(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if got := w.spares(); len(got) != spareCount {
+		if got := w.spares(); len(got) != workspace.SpareCount {
 			t.Errorf("frames that wait: %q", got)
 		}
 	}
-	left, err := w.s.listDir("pending")
-	if err != nil || len(left) > 0 {
-		t.Errorf("pending holds %q, %v", left, err)
-	}
+	w.NoPending()
 }
 
 // TestRemount: the mark of a volatile overlay, with which the kernel refuses
 // another mount, is removed.
 func TestRemount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	base, _ := w.imports()
-	work := w.begin(w.c, base.Layer)
-	scratch := filepath.Join(work.Dir(), "work", AreaWorkspace)
-	w.must(os.MkdirAll(filepath.Join(scratch, "work", "incompat", "volatile"), 0o700))
-	w.must(work.Remount())
+	w := newWorld(t, workspace.BackendOverlay)
+	base, _ := w.Import()
+	work := w.Begin(w.Cell, base.Layer)
+	scratch := filepath.Join(work.Dir(), "work", workspace.AreaWorkspace)
+	w.Must(os.MkdirAll(filepath.Join(scratch, "work", "incompat", "volatile"), 0o700))
+	w.Must(work.Remount())
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	w.must(work.Discard())
+	w.Must(work.Discard())
 }

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/tree"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 const (
@@ -49,7 +51,7 @@ func makeHard(t *testing.T, dir string) {
 	must(f.Close())
 	must(os.WriteFile(dir+"/name-0", []byte("one file"), 0o644))
 	for i := range 200 {
-		must(os.Link(dir+"/name-0", dir+"/"+string(p("name-%d", i+1))))
+		must(os.Link(dir+"/name-0", dir+"/"+string(workspacetest.Bytes("name-%d", i+1))))
 	}
 }
 
@@ -58,60 +60,63 @@ func makeHard(t *testing.T, dir string) {
 func TestHardTrees(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
-		makeHard(t, w.src)
+		makeHard(t, w.Source)
 		ctx := context.Background()
-		base, report := w.imports()
+		base, report := w.Import()
 		if report.Dirs != 2*deepLevels || report.Bytes < hugeSize {
 			t.Errorf("imported: %+v", report)
 		}
 		if base.Bytes > 64<<20 {
 			t.Errorf("the state takes %d bytes of disk", base.Bytes)
 		}
-		w.verify("base", base.Layer)
+		w.Verify("base", base.Layer)
 
 		deepest := strings.Repeat(deepName+"/", deepLevels)
-		one, err := w.s.Compose(ctx, w.c, base.Layer, w.op(), []Edit{newFile(deepest+"new", "deep")})
-		w.must(err)
+		one, err := w.Store.Compose(ctx, w.Cell, base.Layer, w.Op(), []workspace.Edit{workspacetest.NewFile(deepest+"new", "deep")})
+		w.Must(err)
 		if one.Changed != 1 {
 			t.Errorf("composed: %d changes", one.Changed)
 		}
-		w.verify("composed", one.Layer)
-		flat, err := w.s.Squash(ctx, w.c, one.Layer, w.op())
-		w.must(err)
-		w.verify("squashed", flat.Layer)
+		w.Verify("composed", one.Layer)
+		flat, err := w.Store.Squash(ctx, w.Cell, one.Layer, w.Op())
+		w.Must(err)
+		w.Verify("squashed", flat.Layer)
 
-		copied := tempDir(t)
+		copied := workspacetest.TempDir(t)
 		d, err := fsx.OpenRoot(copied)
-		w.must(err)
+		w.Must(err)
 		defer d.Close()
-		w.must(w.s.Materialise(ctx, w.c.Backend, flat.Layer, AreaWorkspace, d, MaterialiseOptions{Owners: os.Geteuid() == 0}))
-		again, _, err := w.s.Scan(ctx, Cell{}, d, nil)
-		w.must(err)
-		differences, err := tree.Compare(w.tree(flat.Layer), again)
-		w.must(err)
+		w.Must(w.Store.Materialise(ctx, w.Cell.Backend, flat.Layer, workspace.AreaWorkspace, d, workspace.MaterialiseOptions{Owners: os.Geteuid() == 0}))
+		again, _, err := w.Store.Scan(ctx, workspace.Cell{}, d, nil)
+		w.Must(err)
+		differences, err := tree.Compare(w.Tree(flat.Layer), again)
+		w.Must(err)
 		if len(differences) > 0 {
 			t.Errorf("the copy differs: %v", differences[0])
 		}
-		space, err := diskUsage(ctx, d)
-		w.must(err)
+		space, err := workspace.DiskUsage(ctx, d)
+		w.Must(err)
 		if space > 64<<20 {
 			t.Errorf("the copy takes %d bytes of disk", space)
 		}
-		if w.c.Backend == BackendDelta {
-			w.must(w.s.ForkLive(ctx, Cell{ID: "cell_fork", Backend: BackendDelta}, flat.Layer))
+		if w.Cell.Backend == workspace.BackendDelta {
+			w.Must(w.Store.ForkLive(ctx, workspace.Cell{ID: "cell_fork", Backend: workspace.BackendDelta}, flat.Layer))
 		}
-		got, err := w.s.Sweep(ctx, func(string) bool { return false }, func(string) bool { return false }, false)
-		w.must(err)
-		before, err := usageOf(ctx, w.s.home, ".")
-		w.must(err)
-		w.must(w.s.Empty(ctx, &got))
-		after, err := usageOf(ctx, w.s.home, ".")
-		w.must(err)
+		got, err := w.Store.Sweep(ctx, func(string) bool { return false }, func(string) bool { return false }, false)
+		w.Must(err)
+		home, err := fsx.OpenRoot(w.Home)
+		w.Must(err)
+		defer home.Close()
+		before, err := workspace.DiskUsage(ctx, home)
+		w.Must(err)
+		w.Must(w.Store.Empty(ctx, &got))
+		after, err := workspace.DiskUsage(ctx, home)
+		w.Must(err)
 		if len(got.Layers) != 3 {
 			t.Errorf("swept: %+v", got)
 		}
 		// Objects went with the sweep itself.
-		if freed := before - after; got.Bytes < freed || w.c.Backend != BackendDelta && got.Bytes-freed > 1<<16 {
+		if freed := before - after; got.Bytes < freed || w.Cell.Backend != workspace.BackendDelta && got.Bytes-freed > 1<<16 {
 			t.Errorf("freed %d bytes of disk, said %d", freed, got.Bytes)
 		}
 	})
@@ -122,24 +127,24 @@ func TestHardGeneration(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
-		base, _ := w.imports()
-		work := w.begin(w.c, base.Layer)
-		dir := work.Dir() + "/" + AreaWorkspace // as the overlay would leave it
-		if w.c.Backend == BackendDelta {
-			dir = w.src
+		base, _ := w.Import()
+		work := w.Begin(w.Cell, base.Layer)
+		dir := work.Dir() + "/" + workspace.AreaWorkspace // as the overlay would leave it
+		if w.Cell.Backend == workspace.BackendDelta {
+			dir = w.Source
 		}
 		makeHard(t, dir)
-		captured, err := work.Snapshot(ctx, w.op())
-		w.must(err)
-		w.verify("captured", captured.Layer)
-		sealed := w.seal(work)
-		if sealed.Areas[AreaWorkspace].Root != captured.Areas[AreaWorkspace].Root {
+		captured, err := work.Snapshot(ctx, w.Op())
+		w.Must(err)
+		w.Verify("captured", captured.Layer)
+		sealed := w.Seal(work)
+		if sealed.Areas[workspace.AreaWorkspace].Root != captured.Areas[workspace.AreaWorkspace].Root {
 			t.Error("what was captured is not what was sealed")
 		}
 		if sealed.Bytes > 64<<20 || captured.Bytes > 64<<20 {
 			t.Errorf("the states take %d and %d bytes of disk", sealed.Bytes, captured.Bytes)
 		}
-		w.verify("sealed", sealed.Layer)
+		w.Verify("sealed", sealed.Layer)
 	})
 }
 
@@ -147,14 +152,14 @@ func TestHardGeneration(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
-		makeHard(t, w.src)
-		base, _ := w.imports()
+		makeHard(t, w.Source)
+		base, _ := w.Import()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, verify := w.s.Verify(ctx, w.c, base.Layer)
-		_, squash := w.s.Squash(ctx, w.c, base.Layer, w.op())
-		_, _, imported := w.s.Import(ctx, w.c, w.op(), Source{Dir: w.src})
-		_, sweep := w.s.Sweep(ctx, func(string) bool { return false }, func(string) bool { return false }, false)
+		_, verify := w.Store.Verify(ctx, w.Cell, base.Layer)
+		_, squash := w.Store.Squash(ctx, w.Cell, base.Layer, w.Op())
+		_, _, imported := w.Store.Import(ctx, w.Cell, w.Op(), workspace.Source{Dir: w.Source})
+		_, sweep := w.Store.Sweep(ctx, func(string) bool { return false }, func(string) bool { return false }, false)
 		for what, err := range map[string]error{"verify": verify, "squash": squash, "import": imported, "sweep": sweep} {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v", what, err)

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // TestLinkedSourceChanges changes a file with several names while it is read:
@@ -27,32 +30,32 @@ func TestLinkedSourceChanges(t *testing.T) {
 				t.Parallel()
 				backends(t, func(t *testing.T, w *world) {
 					for _, d := range []string{"/a", "/b", "/c"} {
-						w.must(os.Mkdir(w.src+d, 0o700))
+						w.Must(os.Mkdir(w.Source+d, 0o700))
 					}
-					w.must(os.WriteFile(w.src+"/a/f", []byte("start"), 0o600))
-					w.must(os.Link(w.src+"/a/f", w.src+"/b/f"))
-					w.must(os.Link(w.src+"/a/f", w.src+"/c/f"))
+					w.Must(os.WriteFile(w.Source+"/a/f", []byte("start"), 0o600))
+					w.Must(os.Link(w.Source+"/a/f", w.Source+"/b/f"))
+					w.Must(os.Link(w.Source+"/a/f", w.Source+"/c/f"))
 					var once sync.Once
-					w.open(Options{unsynced: true, hook: func(step string) (err error) {
+					w.open(workspace.Options{}.Unsynced(func(step string) (err error) {
 						if step == at {
-							once.Do(func() { err = change(w.src) })
+							once.Do(func() { err = change(w.Source) })
 						}
 						return err
-					}})
+					}))
 					done := make(chan error, 1)
-					var sealed Sealed
+					var sealed workspace.Sealed
 					go func() {
 						var err error
-						sealed, _, err = w.s.Import(context.Background(), w.c, w.op(), Source{Dir: w.src})
+						sealed, _, err = w.Store.Import(context.Background(), w.Cell, w.Op(), workspace.Source{Dir: w.Source})
 						done <- err
 					}()
 					select {
 					case err := <-done:
-						w.must(err)
+						w.Must(err)
 					case <-time.After(30 * time.Second):
 						t.Fatal("the import waits for itself")
 					}
-					w.check("import", sealed.Layer, see(t, w.src))
+					w.Check("import", sealed.Layer, workspacetest.See(t, w.Source))
 				})
 			})
 		}

@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/storage/gitread"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
 // gitIndex returns an index with entries, of which those that begin with ! are skipped.
@@ -39,15 +41,15 @@ func gitIndex(names ...string) []byte {
 // skipped returns the names that a state's index lists, with ! before those that are
 // skipped.
 func (w *world) skipped(layer string) (names []string) {
-	e, _, err := w.tree(layer).Lookup(".git/index")
-	w.must(err)
-	f, err := w.s.OpenFile(BackendOverlay, layer, AreaWorkspace, ".git/index", e)
-	w.must(err)
+	e, _, err := w.Tree(layer).Lookup(".git/index")
+	w.Must(err)
+	f, err := w.Store.OpenFile(workspace.BackendOverlay, layer, workspace.AreaWorkspace, ".git/index", e)
+	w.Must(err)
 	defer f.Close()
 	text, err := io.ReadAll(f)
-	w.must(err)
+	w.Must(err)
 	entries, err := gitread.ParseIndex(text)
-	w.must(err)
+	w.Must(err)
 	for _, e := range entries {
 		name := e.Name
 		if e.IsSkipped() {
@@ -65,46 +67,46 @@ func TestIndexStandIn(t *testing.T) {
 	t.Parallel()
 	source := gitIndex("!.claude/own", ".claude/settings.json", ".mcp.json", "file")
 	hidden := []string{".mcp.json", ".claude"}
-	s := IndexStandIn(".git/index", source, hidden)
+	s := workspace.IndexStandIn(".git/index", source, hidden)
 	if s == nil {
 		t.Fatal("no stand-in")
 	}
-	if IndexStandIn(".git/index", source, []string{"other"}) != nil || IndexStandIn(".git/index", []byte("DIRC"), hidden) != nil {
+	if workspace.IndexStandIn(".git/index", source, []string{"other"}) != nil || workspace.IndexStandIn(".git/index", []byte("DIRC"), hidden) != nil {
 		t.Error("a stand-in that changes nothing, or of no index")
 	}
 	for name, c := range map[string]struct {
-		do   act
+		do   workspacetest.Act
 		want []string // nil: unchanged
 	}{
-		"nothing":   {do: act{Do: "mkdir", Path: p("d")}},
-		"commit":    {act{Do: "write", Path: p(".git/index"), Data: gitIndex("!.claude/own", "!.claude/settings.json", "!.mcp.json", "file", "new")}, []string{"!.claude/own", ".claude/settings.json", ".mcp.json", "file", "new"}},
-		"own flags": {act{Do: "write", Path: p(".git/index"), Data: gitIndex("!.mcp.json", "!file")}, []string{".mcp.json", "!file"}},
-		"removed":   {act{Do: "write", Path: p(".git/index"), Data: gitIndex("file")}, []string{"file"}},
+		"nothing":   {do: workspacetest.Act{Do: "mkdir", Path: workspacetest.Bytes("d")}},
+		"commit":    {workspacetest.Act{Do: "write", Path: workspacetest.Bytes(".git/index"), Data: gitIndex("!.claude/own", "!.claude/settings.json", "!.mcp.json", "file", "new")}, []string{"!.claude/own", ".claude/settings.json", ".mcp.json", "file", "new"}},
+		"own flags": {workspacetest.Act{Do: "write", Path: workspacetest.Bytes(".git/index"), Data: gitIndex("!.mcp.json", "!file")}, []string{".mcp.json", "!file"}},
+		"removed":   {workspacetest.Act{Do: "write", Path: workspacetest.Bytes(".git/index"), Data: gitIndex("file")}, []string{"file"}},
 	} {
 		for _, crashes := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, BackendOverlay)
-				play(t, actorJob{Dir: w.src, Acts: []act{
-					{Do: "mkdir", Path: p(".git")},
-					{Do: "write", Path: p(".git/index"), Data: source},
-					{Do: "write", Path: p("file"), Data: p("one")},
+				w := newWorld(t, workspace.BackendOverlay)
+				workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: []workspacetest.Act{
+					{Do: "mkdir", Path: workspacetest.Bytes(".git")},
+					{Do: "write", Path: workspacetest.Bytes(".git/index"), Data: source},
+					{Do: "write", Path: workspacetest.Bytes("file"), Data: workspacetest.Bytes("one")},
 				}})
-				base, _ := w.imports()
-				cell := w.c
-				cell.StandIns = []StandIn{*s}
-				op := w.op()
-				work, err := w.s.Begin(context.Background(), cell, base.Layer, op)
-				w.must(err)
-				w.acts(work, c.do)
-				captured, err := w.capture(work).Seal(context.Background())
-				w.must(err)
+				base, _ := w.Import()
+				cell := w.Cell
+				cell.StandIns = []workspace.StandIn{*s}
+				op := w.Op()
+				work, err := w.Store.Begin(context.Background(), cell, base.Layer, op)
+				w.Must(err)
+				w.Do(work, c.do)
+				captured, err := w.Capture(work).Seal(context.Background())
+				w.Must(err)
 				if crashes {
 					work.Close()
-					work, _, err = w.s.Resume(context.Background(), w.c, base.Layer, op)
-					w.must(err)
+					work, _, err = w.Store.Resume(context.Background(), w.Cell, base.Layer, op)
+					w.Must(err)
 					crash := errors.New("crash")
-					w.s.opt.hook = func(step string) error {
+					*w.Store.Hook() = func(step string) error {
 						if step == "standins.removed" {
 							return crash
 						}
@@ -113,12 +115,12 @@ func TestIndexStandIn(t *testing.T) {
 					if _, err := work.Seal(context.Background()); !errors.Is(err, crash) {
 						t.Fatalf("seal: %v", err)
 					}
-					w.s.opt.hook = nil
+					*w.Store.Hook() = nil
 					work.Close()
-					work, _, err = w.s.Resume(context.Background(), w.c, base.Layer, op)
-					w.must(err)
+					work, _, err = w.Store.Resume(context.Background(), w.Cell, base.Layer, op)
+					w.Must(err)
 				}
-				sealed := w.seal(work)
+				sealed := w.Seal(work)
 				want := c.want
 				if want == nil {
 					want = w.skipped(base.Layer)
@@ -127,7 +129,7 @@ func TestIndexStandIn(t *testing.T) {
 					if d := cmp.Diff(want, w.skipped(layer)); d != "" {
 						t.Error(d)
 					}
-					w.verify("sealed", layer)
+					w.Verify("sealed", layer)
 				}
 				if c.want == nil && sealed.Changed != 1 {
 					t.Errorf("%d changes", sealed.Changed)

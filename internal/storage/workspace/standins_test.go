@@ -1,4 +1,4 @@
-package workspace
+package workspace_test
 
 import (
 	"context"
@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/storage/tree"
+	"github.com/forkcell/forkcell/internal/storage/workspace"
+	"github.com/forkcell/forkcell/internal/storage/workspace/workspacetest"
 )
 
-func pathsOf(items []item) map[string]bool {
+func pathsOf(items []workspacetest.Item) map[string]bool {
 	seen := map[string]bool{}
 	for _, i := range items {
 		seen[string(i.Path)] = true
@@ -21,23 +23,23 @@ func pathsOf(items []item) map[string]bool {
 }
 
 // standInSource is a workspace with control files.
-func standInSource() []act {
-	return []act{
-		{Do: "mkdir", Path: p(".git")},
-		{Do: "write", Path: p(".git/config"), Data: p("[core]\n\tfsmonitor = evil\n")},
-		{Do: "write", Path: p(".mcp.json"), Data: p("{}")},
-		{Do: "mkdir", Path: p("sub")},
-		{Do: "mkdir", Path: p("sub/.claude")},
-		{Do: "write", Path: p("sub/.claude/settings.json"), Data: p("{}")},
-		{Do: "mkdir", Path: p("a\xff")},
-		{Do: "write", Path: p("a\xff/.mcp.json"), Data: p("{}")},
-		{Do: "write", Path: p("a\xff/config"), Data: p("long enough")},
-		{Do: "write", Path: p("file"), Data: p("one")},
+func standInSource() []workspacetest.Act {
+	return []workspacetest.Act{
+		{Do: "mkdir", Path: workspacetest.Bytes(".git")},
+		{Do: "write", Path: workspacetest.Bytes(".git/config"), Data: workspacetest.Bytes("[core]\n\tfsmonitor = evil\n")},
+		{Do: "write", Path: workspacetest.Bytes(".mcp.json"), Data: workspacetest.Bytes("{}")},
+		{Do: "mkdir", Path: workspacetest.Bytes("sub")},
+		{Do: "mkdir", Path: workspacetest.Bytes("sub/.claude")},
+		{Do: "write", Path: workspacetest.Bytes("sub/.claude/settings.json"), Data: workspacetest.Bytes("{}")},
+		{Do: "mkdir", Path: workspacetest.Bytes("a\xff")},
+		{Do: "write", Path: workspacetest.Bytes("a\xff/.mcp.json"), Data: workspacetest.Bytes("{}")},
+		{Do: "write", Path: workspacetest.Bytes("a\xff/config"), Data: workspacetest.Bytes("long enough")},
+		{Do: "write", Path: workspacetest.Bytes("file"), Data: workspacetest.Bytes("one")},
 	}
 }
 
-func standIns() []StandIn {
-	return []StandIn{
+func standIns() []workspace.StandIn {
+	return []workspace.StandIn{
 		{Path: ".git/config", Contents: []byte("[core]\n")},
 		{Path: ".mcp.json", Absent: true},
 		{Path: ".claude", Absent: true},
@@ -51,64 +53,64 @@ func standIns() []StandIn {
 // have them.
 func TestStandIns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	play(t, actorJob{Dir: w.src, Acts: standInSource()})
-	base, _ := w.imports()
-	want := see(t, w.src)
-	c := w.c
+	w := newWorld(t, workspace.BackendOverlay)
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: standInSource()})
+	base, _ := w.Import()
+	want := workspacetest.See(t, w.Source)
+	c := w.Cell
 	c.StandIns = standIns()
 
-	idle := w.begin(c, base.Layer)
-	if sealed := w.seal(idle); !sealed.Unchanged {
+	idle := w.Begin(c, base.Layer)
+	if sealed := w.Seal(idle); !sealed.Unchanged {
 		t.Errorf("a generation with nothing but stand-ins changed: %+v", sealed)
 	}
-	w.must(idle.Discard())
-	w.check("after an idle generation", base.Layer, want)
+	w.Must(idle.Discard())
+	w.Check("after an idle generation", base.Layer, want)
 
-	work := w.begin(c, base.Layer)
-	seen := pathsOf(w.acts(work, act{Do: "append", Path: p("file"), Data: p("two")}, act{Do: "write", Path: p("sub/new"), Data: p("n")}))
+	work := w.Begin(c, base.Layer)
+	seen := pathsOf(w.Do(work, workspacetest.Act{Do: "append", Path: workspacetest.Bytes("file"), Data: workspacetest.Bytes("two")}, workspacetest.Act{Do: "write", Path: workspacetest.Bytes("sub/new"), Data: workspacetest.Bytes("n")}))
 	for _, hidden := range []string{".mcp.json", "sub/.claude", ".claude"} {
 		if seen[hidden] {
 			t.Errorf("the cell sees %s", hidden)
 		}
 	}
-	captured, err := w.capture(work).Seal(context.Background())
-	w.must(err)
-	w.verify("captured", captured.Layer)
-	sealed := w.seal(work)
-	w.verify("sealed", sealed.Layer)
-	if captured.Changed != sealed.Changed || sealed.Areas[AreaWorkspace] != captured.Areas[AreaWorkspace] {
+	captured, err := w.Capture(work).Seal(context.Background())
+	w.Must(err)
+	w.Verify("captured", captured.Layer)
+	sealed := w.Seal(work)
+	w.Verify("sealed", sealed.Layer)
+	if captured.Changed != sealed.Changed || sealed.Areas[workspace.AreaWorkspace] != captured.Areas[workspace.AreaWorkspace] {
 		t.Errorf("captured %+v, sealed %+v", captured, sealed)
 	}
-	play(t, actorJob{Dir: w.src, Acts: []act{{Do: "append", Path: p("file"), Data: p("two")}, {Do: "write", Path: p("sub/new"), Data: p("n")}}})
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: []workspacetest.Act{{Do: "append", Path: workspacetest.Bytes("file"), Data: workspacetest.Bytes("two")}, {Do: "write", Path: workspacetest.Bytes("sub/new"), Data: workspacetest.Bytes("n")}}})
 	for _, layer := range []string{captured.Layer, sealed.Layer} {
 		for _, name := range []string{".git/config", ".mcp.json", "sub/.claude/settings.json", "sub/new"} {
-			was, err := os.ReadFile(w.src + "/" + name)
-			w.must(err)
-			e, ok, err := w.tree(layer).Lookup(name)
-			w.must(err)
+			was, err := os.ReadFile(w.Source + "/" + name)
+			w.Must(err)
+			e, ok, err := w.Tree(layer).Lookup(name)
+			w.Must(err)
 			if !ok || e.Size != int64(len(was)) {
 				t.Errorf("%s of %s: %+v", name, layer, e)
 			}
 		}
 	}
-	w.noPending()
+	w.NoPending()
 }
 
 // TestStandInsRemovedDirectory: a cell can remove a directory with stand-ins, and
 // make another one.
 func TestStandInsRemovedDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	play(t, actorJob{Dir: w.src, Acts: standInSource()})
-	base, _ := w.imports()
-	c := w.c
+	w := newWorld(t, workspace.BackendOverlay)
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: standInSource()})
+	base, _ := w.Import()
+	c := w.Cell
 	c.StandIns = standIns()
-	work := w.begin(c, base.Layer)
-	want := w.acts(work, act{Do: "rm", Path: p("sub")}, act{Do: "mkdir", Path: p("sub")}, act{Do: "mkdir", Path: p("sub/.claude")}, act{Do: "write", Path: p("sub/.claude/own"), Data: p("x")})
-	sealed := w.seal(work)
+	work := w.Begin(c, base.Layer)
+	want := w.Do(work, workspacetest.Act{Do: "rm", Path: workspacetest.Bytes("sub")}, workspacetest.Act{Do: "mkdir", Path: workspacetest.Bytes("sub")}, workspacetest.Act{Do: "mkdir", Path: workspacetest.Bytes("sub/.claude")}, workspacetest.Act{Do: "write", Path: workspacetest.Bytes("sub/.claude/own"), Data: workspacetest.Bytes("x")})
+	sealed := w.Seal(work)
 	seen := map[string]bool{}
-	w.must(w.tree(sealed.Layer).Walk(func(path string, _ tree.Entry) error {
+	w.Must(w.Tree(sealed.Layer).Walk(func(path string, _ tree.Entry) error {
 		seen[path] = true
 		return nil
 	}))
@@ -120,21 +122,21 @@ func TestStandInsRemovedDirectory(t *testing.T) {
 // TestStandInsAfterCrash: a crash does not make stand-ins a part of the state.
 func TestStandInsAfterCrash(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	play(t, actorJob{Dir: w.src, Acts: standInSource()})
-	base, _ := w.imports()
-	c := w.c
+	w := newWorld(t, workspace.BackendOverlay)
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: standInSource()})
+	base, _ := w.Import()
+	c := w.Cell
 	c.StandIns = standIns()
-	op := w.op()
-	work, err := w.s.Begin(context.Background(), c, base.Layer, op)
-	w.must(err)
-	w.acts(work, act{Do: "append", Path: p("file"), Data: p("two")}, act{Do: "chmod", Path: p("sub"), N: 0o500})
+	op := w.Op()
+	work, err := w.Store.Begin(context.Background(), c, base.Layer, op)
+	w.Must(err)
+	w.Do(work, workspacetest.Act{Do: "append", Path: workspacetest.Bytes("file"), Data: workspacetest.Bytes("two")}, workspacetest.Act{Do: "chmod", Path: workspacetest.Bytes("sub"), N: 0o500})
 	work.Close()
 	// A second crash happens while they are removed.
-	again, _, err := w.s.Resume(context.Background(), w.c, base.Layer, op)
-	w.must(err)
+	again, _, err := w.Store.Resume(context.Background(), w.Cell, base.Layer, op)
+	w.Must(err)
 	crash := errors.New("crash")
-	w.s.opt.hook = func(step string) error {
+	*w.Store.Hook() = func(step string) error {
 		if step == "standins.removed" {
 			return crash
 		}
@@ -143,61 +145,61 @@ func TestStandInsAfterCrash(t *testing.T) {
 	if _, err := again.Seal(context.Background()); !errors.Is(err, crash) {
 		t.Fatalf("seal: %v", err)
 	}
-	w.s.opt.hook = nil
+	*w.Store.Hook() = nil
 	again.Close()
-	again, _, err = w.s.Resume(context.Background(), w.c, base.Layer, op)
-	w.must(err)
-	sealed := w.seal(again)
-	e, ok, err := w.tree(sealed.Layer).Lookup("sub")
-	w.must(err)
+	again, _, err = w.Store.Resume(context.Background(), w.Cell, base.Layer, op)
+	w.Must(err)
+	sealed := w.Seal(again)
+	e, ok, err := w.Tree(sealed.Layer).Lookup("sub")
+	w.Must(err)
 	if !ok || e.Mode != 0o500 || sealed.Changed != 2 {
 		t.Errorf("sealed %+v, sub %+v", sealed, e)
 	}
-	w.verify("sealed", sealed.Layer)
+	w.Verify("sealed", sealed.Layer)
 }
 
 // TestStandInsWithLongPaths: a generation that can begin can be resumed.
 func TestStandInsWithLongPaths(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendOverlay)
-	var acts []act
+	w := newWorld(t, workspace.BackendOverlay)
+	var acts []workspacetest.Act
 	dir := ""
 	for range 14 {
 		dir = path.Join(dir, strings.Repeat("d", 250))
-		acts = append(acts, act{Do: "mkdir", Path: p("%s", dir)})
+		acts = append(acts, workspacetest.Act{Do: "mkdir", Path: workspacetest.Bytes("%s", dir)})
 	}
-	play(t, actorJob{Dir: w.src, Acts: acts})
-	base, _ := w.imports()
-	c := w.c
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: acts})
+	base, _ := w.Import()
+	c := w.Cell
 	for i := range 1200 { // more than 4 MiB
-		c.StandIns = append(c.StandIns, StandIn{Path: fmt.Sprintf("%s/%0240d", dir, i), Absent: true})
+		c.StandIns = append(c.StandIns, workspace.StandIn{Path: fmt.Sprintf("%s/%0240d", dir, i), Absent: true})
 	}
-	op := w.op()
-	work, err := w.s.Begin(context.Background(), c, base.Layer, op)
-	w.must(err)
+	op := w.Op()
+	work, err := w.Store.Begin(context.Background(), c, base.Layer, op)
+	w.Must(err)
 	work.Close()
-	again, _, err := w.s.Resume(context.Background(), w.c, base.Layer, op)
-	w.must(err)
-	if sealed := w.seal(again); !sealed.Unchanged {
+	again, _, err := w.Store.Resume(context.Background(), w.Cell, base.Layer, op)
+	w.Must(err)
+	if sealed := w.Seal(again); !sealed.Unchanged {
 		t.Errorf("sealed %+v", sealed)
 	}
-	w.must(again.Discard())
+	w.Must(again.Discard())
 
-	c.StandIns = []StandIn{{Path: strings.Repeat("x", maxRecord), Absent: true}}
-	if _, err := w.s.Begin(context.Background(), c, base.Layer, w.op()); err == nil {
+	c.StandIns = []workspace.StandIn{{Path: strings.Repeat("x", workspace.MaxRecord), Absent: true}}
+	if _, err := w.Store.Begin(context.Background(), c, base.Layer, w.Op()); err == nil {
 		t.Error("a list that cannot be read again is written")
 	}
-	w.noPending()
+	w.NoPending()
 }
 
 func TestStandInsElsewhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, BackendClone)
-	play(t, actorJob{Dir: w.src, Acts: standInSource()})
-	base, _ := w.imports()
-	w.c.StandIns = standIns()
-	if _, err := w.s.Begin(context.Background(), w.c, base.Layer, w.op()); !errors.Is(err, ErrStandIns) {
+	w := newWorld(t, workspace.BackendClone)
+	workspacetest.Play(t, workspacetest.Job{Dir: w.Source, Acts: standInSource()})
+	base, _ := w.Import()
+	w.Cell.StandIns = standIns()
+	if _, err := w.Store.Begin(context.Background(), w.Cell, base.Layer, w.Op()); !errors.Is(err, workspace.ErrStandIns) {
 		t.Errorf("begin: %v", err)
 	}
-	w.noPending()
+	w.NoPending()
 }

@@ -5,7 +5,7 @@
 // A state is a sealed layer. Its form depends on the backend: overlay stacks the
 // changes of each generation, clone keeps a full copy of each, delta keeps
 // contents by digest and leaves the files in the real directory. Every backend
-// passes the same suite.
+// passes the suite in package workspacetest.
 //
 // The package knows the home's directories layers, pending, spare, objects, live
 // and applies, and nothing else of the home. It must not know what runs in a

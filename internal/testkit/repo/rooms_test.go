@@ -62,7 +62,7 @@ func rooms() []room {
 			{"statements"}, {"eventquery"}, {"event"},
 		}},
 		{"storage", "states, the database, and files that others wrote", "processes, what a statement or a policy says", [][]string{
-			{"archive", "moments", "patch", "store", "workspace"}, {"outgoing"}, {"apply", "secretfiles"}, {"hosttool", "rights"}, {"tree"}, {"fsx"}, {"gitconfig", "gitread", "mount"},
+			{"workspace/workspacetest"}, {"archive", "moments", "patch", "store", "workspace"}, {"outgoing"}, {"apply", "secretfiles"}, {"hosttool", "rights"}, {"tree"}, {"fsx"}, {"gitconfig", "gitread", "mount"},
 		}},
 		{"api", "the vocabulary: requests, results, errors, as plain data", "everything: it does nothing", [][]string{{"op"}, {".", "answer", "hint", "sse"}}},
 		{"text", "cupboard: how texts and documents are written", "what a text is about", [][]string{{"document", "quote", "redact"}}},

@@ -1,10 +1,9 @@
-package workspace
+package workspacetest
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,81 +22,41 @@ import (
 // The actor is this binary, started again in its own mount namespace (and, for
 // an ordinary user, in a user namespace). It takes the place of a cell: it
 // mounts the overlays, changes files by plain system calls, and reports what it
-// sees. It shares no code with the package.
+// sees. It shares no code with package workspace.
 const actorName = "workspace-actor"
 
-func TestMain(m *testing.M) {
-	switch os.Args[0] {
-	case fsx.ReaderName:
-		fsx.ServeReader()
-	case actorName:
-		os.Exit(actorMain())
-	case crashName:
-		os.Exit(crashMain())
-	case liveName:
-		os.Exit(liveMain())
-	}
-	flag.Parse()
-	if flag.Lookup("rapid.checks").Value.String() == "100" {
-		// Every step of a history starts processes: fewer histories, not shorter.
-		_ = flag.Set("rapid.checks", "8")
-	}
-	os.Exit(m.Run())
-}
-
-const asUser = "FORKCELL_TEST_AS_USER"
-
-// TestAsOrdinaryUser runs all other tests once more without privilege.
-func TestAsOrdinaryUser(t *testing.T) {
-	t.Parallel()
-	if os.Getenv(asUser) != "" {
-		return
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("already an ordinary user")
-	}
-	const id = 65533
-	dir := tempDir(t)
-	if err := os.Chown(dir, id, id); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "-test.v="+fmt.Sprint(testing.Verbose()), "-test.short="+fmt.Sprint(testing.Short()))
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asUser+"=1", "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("as uid %d: %v\n%s", id, err, out)
-	}
-	t.Logf("%s", out)
-}
-
-// act is one thing that is done to a file. Paths are bytes: JSON would change
+// Act is one thing that is done to a file. Paths are bytes: JSON would change
 // names that are not UTF-8.
-type act struct {
+type Act struct {
+	// Do is "write", "append", "sparse", "mkdir", "rm", "symlink", "link", "mv", "fifo",
+	// "sock", "null", "chmod", "chown", "mtime" or "xattr".
 	Do   string
 	Path []byte
+	// To is the other path, or the name of the attribute.
 	To   []byte
 	Data []byte
-	N    int64
-	M    int64
+	// N and M are a mode, an owner and a group, seconds and nanoseconds, or the lengths of
+	// the holes before and after the data.
+	N, M int64
 }
 
-type actorMount struct {
+// Mount is an overlay that the actor mounts.
+type Mount struct {
 	Target, Upper, Work string
 	Lower               []string
 }
 
-type actorJob struct {
-	Mounts []actorMount
-	User   bool
+// Job is what the actor does: it mounts, changes files in Dir, and walks it.
+type Job struct {
+	Mounts []Mount
+	User   bool // set by Play: the actor is an ordinary user
 	Dir    string
-	Acts   []act
+	Acts   []Act
 	Loose  bool // acts may fail
 }
 
-// item is what the independent walker says of one path.
-type item struct {
+// Item is what the independent walker says of one path.
+type Item struct {
 	Path []byte
 	Text string // everything that is compared
 	Sum  string
@@ -109,7 +68,7 @@ type item struct {
 const unknownLink = -1
 
 func actorMain() int {
-	var job actorJob
+	var job Job
 	if err := json.NewDecoder(os.Stdin).Decode(&job); err != nil {
 		fmt.Fprintln(os.Stderr, "actor:", err)
 		return 1
@@ -126,7 +85,7 @@ func actorMain() int {
 	return 0
 }
 
-func (j actorJob) run() ([]item, error) {
+func (j Job) run() ([]Item, error) {
 	syscall.Umask(0o022)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("make mounts private: %w", err)
@@ -149,7 +108,7 @@ func (j actorJob) run() ([]item, error) {
 	return walk(j.Dir, j.User)
 }
 
-func (a act) do(dir string) error {
+func (a Act) do(dir string) error {
 	p := dir + "/" + string(a.Path)
 	to := dir + "/" + string(a.To)
 	switch a.Do {
@@ -216,8 +175,8 @@ func writeTo(path string, flags int, data []byte) error {
 }
 
 // walk is the independent walker.
-func walk(root string, user bool) ([]item, error) {
-	var items []item
+func walk(root string, user bool) ([]Item, error) {
+	var items []Item
 	groups := map[[2]uint64][]int{}
 	var visit func(p, rel string) error
 	visit = func(p, rel string) error {
@@ -225,7 +184,7 @@ func walk(root string, user bool) ([]item, error) {
 		if err := unix.Lstat(p, &st); err != nil {
 			return err
 		}
-		it := item{Path: []byte(rel), Sec: st.Mtim.Sec, Nsec: st.Mtim.Nsec}
+		it := Item{Path: []byte(rel), Sec: st.Mtim.Sec, Nsec: st.Mtim.Nsec}
 		var target string
 		size := int64(0)
 		switch st.Mode & unix.S_IFMT {
@@ -324,8 +283,8 @@ func inNamespaces(t testing.TB, name string) *exec.Cmd {
 	return cmd
 }
 
-// play lets the actor work and returns what it saw at the end.
-func play(t testing.TB, job actorJob) []item {
+// Play lets the actor work and returns what it saw at the end.
+func Play(t testing.TB, job Job) []Item {
 	t.Helper()
 	items, err := tryPlay(t, job)
 	if err != nil {
@@ -334,7 +293,7 @@ func play(t testing.TB, job actorJob) []item {
 	return items
 }
 
-func tryPlay(t testing.TB, job actorJob) ([]item, error) {
+func tryPlay(t testing.TB, job Job) ([]Item, error) {
 	t.Helper()
 	job.User = os.Geteuid() != 0
 	in, err := json.Marshal(job)
@@ -347,29 +306,29 @@ func tryPlay(t testing.TB, job actorJob) ([]item, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("actor: %w: %s", err, errOut.String())
 	}
-	var items []item
+	var items []Item
 	return items, json.Unmarshal(out.Bytes(), &items)
 }
 
-// see returns the present contents of a directory.
-func see(t testing.TB, dir string) []item {
+// See returns the present contents of a directory.
+func See(t testing.TB, dir string) []Item {
 	t.Helper()
-	return play(t, actorJob{Dir: dir})
+	return Play(t, Job{Dir: dir})
 }
 
-// sameItems compares two views and names the paths that differ.
-func sameItems(t testing.TB, what string, want, got []item) {
+// SameItems compares two views and names the paths that differ.
+func SameItems(t testing.TB, what string, want, got []Item) {
 	t.Helper()
 	if d := diffItems(want, got); len(d) > 0 {
 		t.Errorf("%s: %d paths differ:\n%s", what, len(d), strings.Join(d[:min(len(d), 20)], "\n"))
 	}
 }
 
-func diffItems(want, got []item) []string {
-	unsure := func(list []item) bool { return len(list) > 0 && list[0].Link == unknownLink }
+func diffItems(want, got []Item) []string {
+	unsure := func(list []Item) bool { return len(list) > 0 && list[0].Link == unknownLink }
 	loose := unsure(want) || unsure(got)
 	m := map[string][2]string{}
-	for i, list := range [][]item{want, got} {
+	for i, list := range [][]Item{want, got} {
 		for _, it := range list {
 			v := m[string(it.Path)]
 			if loose {
@@ -389,10 +348,11 @@ func diffItems(want, got []item) []string {
 	return out
 }
 
-// tempDir is a directory that can be removed again whatever is in it.
-func tempDir(t testing.TB) string { return tempDirIn(t, "") }
+// TempDir is a directory that can be removed again whatever is in it.
+func TempDir(t testing.TB) string { return TempDirIn(t, "") }
 
-func tempDirIn(t testing.TB, parent string) string {
+// TempDirIn is such a directory in a parent, which is the usual one if it is "".
+func TempDirIn(t testing.TB, parent string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(parent, "workspace")
 	if err != nil {
