@@ -1,16 +1,3 @@
-// Package workspace keeps the states of all cells of one home: it imports a
-// source, opens writable generations on a sealed state, seals them, and writes
-// states out as files, whole or in parts.
-//
-// A state is a sealed layer. Its form depends on the backend: overlay stacks the
-// changes of each generation, clone keeps a full copy of each, delta keeps
-// contents by digest and leaves the files in the real directory. Every backend
-// passes the suite in package workspacetest.
-//
-// The package knows the home's directories layers, pending, spare, objects, live
-// and applies, and nothing else of the home. It must not know what runs in a
-// cell, what a receipt is, or how states are named and found. Its callers hold
-// the locks.
 package workspace
 
 import (
