@@ -61,7 +61,7 @@ func suite() drivertest.Suite {
 func controlsShown() []control.Name {
 	return []control.Name{
 		control.Capabilities, control.CgroupNS, control.DeadSockets, control.Descriptors,
-		control.Detached, control.Environment, control.HiddenInit, control.IDs, control.IPCNS,
+		control.Detached, control.Environment, control.Fixed, control.HiddenInit, control.IDs, control.IPCNS,
 		control.LiveCalls, control.Masks, control.NetNS,
 		control.NoSUID, control.OwnEtc, control.PIDNS, control.Plain,
 		control.ProcMasks, control.PublicView, control.ReadOnly, control.ReadOnlyProc,
