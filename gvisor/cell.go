@@ -76,6 +76,9 @@ func flags(dir string) []string {
 		// The sockets of the container are those of the cell's network namespace, in
 		// which the host side captures every connection.
 		"--network=host",
+		// The gofer changes names, not the sandbox: the mounts over masked and read-only
+		// files are in its mount namespace, where the kernel protects their names.
+		"--directfs=false",
 		// What is written goes to the cell's own overlays, not to one in memory.
 		"--overlay2=none",
 		// Sockets and pipes of the host cannot be reached.

@@ -97,15 +97,16 @@ func shownProbes() []probe {
 			return holds("/public/private")
 		}},
 		probe{name: "a masked file", without: []control.Name{control.Masks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
-		// A kernel of the cell's own does not know that these are mounts of the host's.
-		probe{name: "move a masked file away", own: true, without: []control.Name{control.Masks}, says: "device or resource busy", do: func() error {
+		// Mounts protect a name in their own mount namespace only: who changes names must be
+		// in it.
+		probe{name: "move a masked file away", without: []control.Name{control.Masks}, says: "device or resource busy", do: func() error {
 			name := "/src/project/.env.moved" + unique()
 			return errors.Join(os.Rename("/src/project/.env", name), os.Rename(name, "/src/project/.env"))
 		}},
 		probe{name: "write to a read-only path", without: []control.Name{control.Fixed}, says: "read-only", do: func() error {
 			return write("/src/project/fixed", os.O_WRONLY)
 		}},
-		probe{name: "move a read-only path away", own: true, without: []control.Name{control.Fixed}, says: "device or resource busy", do: func() error {
+		probe{name: "move a read-only path away", without: []control.Name{control.Fixed}, says: "device or resource busy", do: func() error {
 			return os.Rename("/src/project/fixed", "/src/project/moved"+unique())
 		}},
 		probe{name: "make an absent path", without: []control.Name{control.Absent}, says: "device or resource busy", do: func() error {
