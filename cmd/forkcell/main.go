@@ -17,7 +17,6 @@ import (
 )
 
 func main() {
-	growStack()
 	// net/http writes to the standard logger what an upstream sends unasked. This
 	// program logs nothing there, and an upstream is not to write to the terminal.
 	log.SetOutput(io.Discard)
@@ -56,17 +55,4 @@ func open(home string, mode cli.Mode, caller caller.Caller) (cli.Engine, func() 
 		return nil, nil, err
 	}
 	return local.Local{Engine: e, Home: home, Caller: caller}, release, nil
-}
-
-// growStack makes room for a command on the stack, once: a stack that grows is copied each
-// time that it doubles. It grows by the size of this function's frame. Nothing is written
-// to it.
-//
-//go:noinline
-func growStack() byte {
-	if len(os.Args) == 0 {
-		var room [56 << 10]byte
-		return room[os.Getpid()%len(room)]
-	}
-	return 0
 }
