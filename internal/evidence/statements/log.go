@@ -8,7 +8,6 @@
 package statements
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,12 +58,6 @@ func (l *Log) With(layers *workspace.Store) *Log {
 	other := *l
 	other.layers = layers
 	return &other
-}
-
-// ExpectRun has package json learn the types of a run's receipt. It is for a moment in
-// which the caller would only wait.
-func ExpectRun() {
-	_, _ = json.Marshal(&receipt.Statement{Predicate: &receipt.Run{}}) // nothing is made of it
 }
 
 // Run appends the receipt of a run in a cell.
