@@ -52,12 +52,10 @@ type importer interface {
 	receive(sc *scan, p *pending, inPlace bool) error
 }
 
-// generations makes and removes writable generations.
+// generations makes writable generations.
 type generations interface {
 	// checkArea refuses an area that generations cannot have.
 	checkArea(a Area) error
-	// create makes the pending directory of a generation.
-	create(c Cell, op string) (*pending, error)
 	// fill makes an empty directory the area that the state has as t.
 	fill(ctx context.Context, w *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error
 	// fillNew makes an empty directory an area that the state does not have, and
@@ -72,8 +70,6 @@ type generations interface {
 	mounts(w *Work, set *mount.Set)
 	// capture copies what a generation holds now. Nothing writes to it meanwhile.
 	capture(ctx context.Context, c *Capture, from *Work) error
-	// discard removes the generation.
-	discard(w *Work) error
 }
 
 // sealer makes sealed layers.

@@ -74,10 +74,6 @@ func (copiedAreas) checkArea(a Area) error {
 	return nil
 }
 
-func (b copiedAreas) create(_ Cell, op string) (*pending, error) { return b.s.newPending(op) }
-
-func (copiedAreas) discard(w *Work) error { return w.p.discard() }
-
 func (b copiedAreas) fill(ctx context.Context, w *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error {
 	src := contentsOf(w.b, w.layer, a.Name)
 	return b.s.materialise(ctx, t, src, d, MaterialiseOptions{Owners: b.s.opt.Root, Unchecked: true})

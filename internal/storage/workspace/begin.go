@@ -50,7 +50,7 @@ func (s *Store) Begin(ctx context.Context, c Cell, layer, op string) (*Work, err
 	if err := checkAreas(b, c); err != nil {
 		return nil, fmt.Errorf("begin on %s: %w", layer, err)
 	}
-	p, err := b.create(c, op)
+	p, err := s.newPending(op)
 	if err != nil {
 		return nil, err
 	}
@@ -101,16 +101,18 @@ func (w *Work) prepare(ctx context.Context) error {
 	if err := w.placeStandIns(ctx, m); err != nil {
 		return err
 	}
-	if !w.p.framed {
-		if err := w.p.dir.Mkdir("tmp", tmpMode); err != nil {
-			return err
-		}
+	if err := w.p.dir.Mkdir("tmp", 0o1777); err != nil {
+		return err
 	}
-	return w.p.mark()
+	f, err := w.p.dir.Create(generationMarker, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func (w *Work) prepareArea(ctx context.Context, a placedArea, t *tree.Tree) error {
-	d, err := w.p.area(a.Dir)
+	d, err := plainDir(w.p.dir, a.Dir)
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,7 @@ func (w *Work) Dir() string { return path.Join(w.s.path, "pending", w.p.op) }
 // this program. It is not durable: it describes processes, which do not survive a
 // crash of the machine.
 func (w *Work) RecordInit(data []byte) error {
-	if err := overwrite(w.p.dir, initRecord, data); err != nil {
+	if err := writeNew(w.p.dir, initRecord, data); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
@@ -232,7 +234,7 @@ func (w *Work) Close() { w.p.close() }
 
 // Discard removes the generation. Changes to the live directory of a delta cell
 // stay.
-func (w *Work) Discard() error { return w.b.discard(w) }
+func (w *Work) Discard() error { return w.p.discard() }
 
 // Mounts returns what the cell sees.
 func (w *Work) Mounts() mount.Set {

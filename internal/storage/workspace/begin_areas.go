@@ -44,7 +44,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 
 // prepareNewArea makes the directory of an area that the state does not have.
 func (w *Work) prepareNewArea(ctx context.Context, a placedArea, rules *secretfiles.Rules) (*freshRoots, error) {
-	d, err := w.p.area(a.Dir)
+	d, err := plainDir(w.p.dir, a.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@
 // contents by digest and leaves the files in the real directory. Every backend
 // passes the suite in package workspacetest.
 //
-// The package knows the home's directories layers, pending, spare, objects, live
-// and applies, and nothing else of the home. It must not know what runs in a
+// The package knows the home's directories layers, pending, objects, live and
+// applies, and nothing else of the home. It must not know what runs in a
 // cell, what a receipt is, or how states are named and found. Its callers hold
 // the locks.
 //
@@ -30,8 +30,7 @@
 //	  has changed     the state is lay_1
 //	Seal fails      as before; or layers/lay_2, if only its    Seal again or Discard; or Close, and
 //	                name could not be made durable             Resume, which finds out
-//	Discard         pending/run_2 is gone; overlay keeps its   nothing: the Work has ended
-//	                empty directories in spare
+//	Discard         pending/run_2 is gone                      nothing: the Work has ended
 //	Close           as before, open files are closed           Resume
 //
 // Seal makes the layer durable before it returns. It renames the directory from

@@ -12,15 +12,10 @@ import (
 const (
 	Rereads          = rereads
 	StablePasses     = stablePasses
-	SpareCount       = spareCount
-	SpareMarker      = spareMarker
 	GenerationMarker = generationMarker
 	HiddenRule       = hiddenRule
 	MaxRecord        = maxRecord
 )
-
-// SpareName is the path of a directory that waits to be used again, in the home.
-func SpareName(n int) string { return spareName(n) }
 
 // DiskUsage is the disk space of a directory.
 func DiskUsage(ctx context.Context, d *fsx.Dir) (int64, error) { return diskUsage(ctx, d) }
@@ -52,9 +47,6 @@ func (s *Store) CheckAreas(c Cell) error {
 
 // Held returns how many trees that are not stored and how many manifests are held.
 func (s *Store) Held() (trees, manifests int) { return len(s.inMemory), len(s.packs.files) }
-
-// Framed reports whether the generation has a directory that was used before.
-func (w *Work) Framed() bool { return w.p.framed }
 
 // Dir returns the host path of the copy.
 func (c *Capture) Dir() string { return c.w.Dir() }

@@ -65,21 +65,6 @@ func (b overlayBackend) positions(d Description) []position {
 
 func (overlayBackend) checkArea(Area) error { return nil }
 
-// create uses a spare frame, unless the cell has areas that no frame has.
-func (b overlayBackend) create(c Cell, op string) (*pending, error) {
-	if len(c.Areas) > 0 {
-		return b.s.newPending(op)
-	}
-	return b.s.newFramed(op)
-}
-
-func (overlayBackend) discard(w *Work) error {
-	if len(w.extra) > 0 {
-		return w.p.discard()
-	}
-	return w.p.recycle()
-}
-
 // fill leaves the directory empty, but with the metadata of the state's root, so
 // that an unchanged one is seen as unchanged.
 func (b overlayBackend) fill(_ context.Context, _ *Work, d *fsx.Dir, a placedArea, t *tree.Tree) error {
@@ -164,7 +149,7 @@ func dirEntry(d *fsx.Dir) (tree.Entry, error) {
 
 // prepare makes the scratch directories of the overlays.
 func (b overlayBackend) prepare(_ context.Context, w *Work) error {
-	if err := b.resume(w); err != nil || w.p.framed {
+	if err := b.resume(w); err != nil {
 		return err
 	}
 	dirs := []string{"work"}

@@ -22,8 +22,6 @@ type pending struct {
 	op    string
 	layer string
 	dir   *fsx.Dir
-	// framed means that dir already has the frame of a generation.
-	framed bool
 }
 
 // newPending makes the directory of a new operation.

@@ -148,7 +148,7 @@ func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	uses := map[string]string{
-		"objects": "objects", "pending": "pending", "spare": "pending", "live": "live", "applies": "applies", "memory": "memory",
+		"objects": "objects", "pending": "pending", "live": "live", "applies": "applies", "memory": "memory",
 	}
 	out := map[string]int64{}
 	for _, name := range names {
