@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
-	"github.com/forkcell/forkcell/internal/sandbox/live/wire"
 )
 
 // Exec executes a command in a live cell, with its streams in a socket.
@@ -69,7 +69,7 @@ func (e *Engine) attend(ctx context.Context, path string, r api.ExecRequest, std
 		}
 	}
 	if stdio.In != nil && r.Detachable && !r.RawInput {
-		stdio.In = wire.DetachKeys(stdio.In)
+		stdio.In = execwire.DetachKeys(stdio.In)
 	}
 	left, leave := context.WithCancel(ctx)
 	defer leave()

@@ -64,7 +64,9 @@ func rooms() []room {
 		{"storage", "states, the database, and files that others wrote", "processes, what a statement or a policy says", [][]string{
 			{"workspace/workspacetest"}, {"archive", "moments", "patch", "store", "workspace"}, {"outgoing"}, {"apply", "secretfiles"}, {"hosttool", "rights"}, {"tree"}, {"fsx"}, {"gitconfig", "gitread", "mount"},
 		}},
-		{"api", "the vocabulary: requests, results, errors, as plain data", "everything: it does nothing", [][]string{{"op"}, {".", "answer", "hint", "sse"}}},
+		{"api", "the vocabulary: requests, results, errors, as plain data", "everything: it does nothing", [][]string{
+			{"execwire/execwiretest"}, {"execsocket"}, {"execwire"}, {"op"}, {".", "answer", "hint", "sse"},
+		}},
 		{"text", "cupboard: how texts and documents are written", "what a text is about", [][]string{{"document", "quote", "redact"}}},
 		{"testkit", "cupboard: what tests use", "what is tested", [][]string{{"disktest", "failpoint", "golden", "mcptest", "otlptest"}}},
 	}

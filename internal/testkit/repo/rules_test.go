@@ -76,7 +76,7 @@ func exceptions() []exception {
 		{
 			"internal/sandbox/live/supervise",
 			[]string{
-				"internal/api", "internal/sandbox/incell/carry", "internal/sandbox/driver", "internal/sandbox/driver/fault", "internal/sandbox/driver/packages", "internal/evidence/event", "internal/testkit/failpoint", "internal/sandbox/incell/files", "internal/sandbox/incell/forward", "internal/sandbox/incell/ready", "internal/storage/fsx",
+				"internal/api", "internal/api/execwire", "internal/sandbox/incell/carry", "internal/sandbox/driver", "internal/sandbox/driver/fault", "internal/sandbox/driver/packages", "internal/evidence/event", "internal/testkit/failpoint", "internal/sandbox/incell/files", "internal/sandbox/incell/forward", "internal/sandbox/incell/ready", "internal/storage/fsx",
 				"internal/sandbox/live/wire", "internal/storage/mount", "internal/text/quote", "internal/text/redact",
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
@@ -102,6 +102,7 @@ func exceptions() []exception {
 		{"internal/network/sshagent", []string{"internal/network/sshkey"}, "an agent knows keys and hosts: no cells, no policies"},
 		{"internal/network/sshkey", nil, "formats of keys"},
 		{"internal/front/web/highlight", nil, "it knows text: no pages, files or cells"},
+		{"internal/api/execwire", []string{"internal/api"}, "a stream is frames: it knows no socket and no command"},
 		{"internal/api/op", []string{"internal/api"}, "operations are values: the lean program links them"},
 		{"internal/policy/match", nil, "matching knows text only"},
 		{"internal/evidence/event", nil, "a journal knows records, not who writes them"},
@@ -117,7 +118,7 @@ func exceptions() []exception {
 		{"internal/sandbox/incell/forward", nil, "the end of a port knows its streams and a number"},
 		{"internal/sandbox/incell/ready", nil, "the end of a wait knows what it waits for"},
 		{"internal/sandbox/incell/carry", []string{"internal/storage/fsx", "internal/testkit/failpoint", "internal/text/quote"}, "a copy knows two sides and a stream"},
-		{"internal/sandbox/live/wire", []string{"internal/api", "internal/storage/fsx", "internal/testkit/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
+		{"internal/sandbox/live/wire", []string{"internal/api", "internal/api/execwire", "internal/storage/fsx", "internal/testkit/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
 		{
 			"internal/evidence/statements",
 			[]string{
@@ -149,9 +150,9 @@ func exceptions() []exception {
 		},
 		{"internal/storage/store", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/storage/tree", []string{"internal/storage/fsx", "internal/testkit/failpoint"}, "what a tree is does not depend on where it is kept"},
-		{"client", []string{"internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
-		{"examples/go/race", []string{"client", "internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
-		{"examples/go/session", []string{"client", "internal/api/answer", "internal/api", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
+		{"client", []string{"internal/api/answer", "internal/api", "internal/api/execsocket", "internal/api/execwire", "internal/api/op", "internal/api/sse"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
+		{"examples/go/race", []string{"client", "internal/api/answer", "internal/api", "internal/api/execsocket", "internal/api/execwire", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
+		{"examples/go/session", []string{"client", "internal/api/answer", "internal/api", "internal/api/execsocket", "internal/api/execwire", "internal/api/op", "internal/api/sse"}, "an example uses what programs of others can use"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/storage/mount", nil, "workspace and driver share data only"},
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/sandbox/live/wire"
 	"github.com/forkcell/forkcell/internal/text/quote"
@@ -41,7 +42,7 @@ func (c *Client) join(req api.ExecRequest, stdio driver.Stdio, started func(stri
 	defer close(done)
 	streams := wire.Streams{In: stdio.In, Out: stdio.Out, Err: stdio.Err}
 	if stdio.In != nil && req.TTY && req.Detachable && !req.RawInput {
-		streams.In = wire.DetachKeys(stdio.In)
+		streams.In = execwire.DetachKeys(stdio.In)
 	}
 	exit, err := do(streams, wire.Control{
 		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done), Keyboard: req.Keyboard,

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // Client connects to one server. It holds no connection: each request has its
@@ -114,12 +115,12 @@ func (l *line) greet(both []byte) error {
 }
 
 // answer reads a frame of one kind, or the failure that was sent instead.
-func (l *line) answer(want kind) ([]byte, error) {
+func (l *line) answer(want execwire.Kind) ([]byte, error) {
 	k, payload, err := l.in.next()
 	switch {
 	case err != nil:
 		return nil, err
-	case k == kindError:
+	case k == execwire.Error:
 		return nil, failure(payload)
 	case k != want:
 		return nil, protocolError("a frame of type %d where one of type %d is due", k, want)
@@ -159,7 +160,7 @@ func (c *Client) ask(ctx context.Context, r *request, result any) error {
 		return err
 	}
 	defer l.close()
-	payload, err := l.answer(kindResult)
+	payload, err := l.answer(execwire.Result)
 	if err != nil {
 		return lostError(ctx, err)
 	}

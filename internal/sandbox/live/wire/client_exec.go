@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // Control holds a client's actions on a session besides reading and writing.
@@ -50,7 +51,7 @@ func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Cont
 		return Exit{}, err
 	}
 	defer l.close()
-	payload, err := l.answer(kindStarted)
+	payload, err := l.answer(execwire.Started)
 	if err != nil {
 		return Exit{}, lostError(ctx, err)
 	}
@@ -130,7 +131,7 @@ func (v *visit) write(frame []byte) {
 
 // sendInput copies input as fast as the command reads it.
 func (v *visit) sendInput(in io.Reader) {
-	buf := make([]byte, maxData)
+	buf := make([]byte, execwire.MaxData)
 	var frame []byte
 	for {
 		n, err := in.Read(buf)
@@ -139,7 +140,7 @@ func (v *visit) sendInput(in io.Reader) {
 			if part == 0 {
 				return
 			}
-			frame = appendFrame(frame[:0], kindStdin, p[:part])
+			frame = appendFrame(frame[:0], execwire.Stdin, p[:part])
 			v.write(frame)
 			p = p[part:]
 		}
@@ -150,7 +151,7 @@ func (v *visit) sendInput(in io.Reader) {
 			return
 		default:
 			// An input that fails counts as ended.
-			v.write(appendFrame(nil, kindStdinEnd, nil))
+			v.write(appendFrame(nil, execwire.StdinEnd, nil))
 			return
 		}
 	}
@@ -189,13 +190,13 @@ func (v *visit) sendControl(ctl Control) {
 				ctl.Resize = nil
 				continue
 			}
-			v.write(message(nil, kindResize, size))
+			v.write(message(nil, execwire.Resize, size))
 		case signal, ok := <-ctl.Signals:
 			if !ok {
 				ctl.Signals = nil
 				continue
 			}
-			v.write(message(nil, kindSignal, signalMessage{Signal: signal}))
+			v.write(message(nil, execwire.Signal, signalMessage{Signal: signal}))
 		}
 	}
 }
@@ -209,21 +210,21 @@ func (v *visit) receive(streams Streams) (Exit, error) {
 			return Exit{}, readErr
 		}
 		switch k {
-		case kindStdout:
+		case execwire.Stdout:
 			out = v.print(out, payload, false)
-		case kindStderr:
+		case execwire.Stderr:
 			err = v.print(err, payload, true)
-		case kindWindow:
+		case execwire.Window:
 			var m windowMessage
 			if err := decode(payload, &m); err != nil {
 				return Exit{}, err
 			}
 			v.grant(m.Bytes)
-		case kindExit:
+		case execwire.Exit:
 			var e Exit
 			err := decode(payload, &e)
 			return e, err
-		case kindError:
+		case execwire.Error:
 			return Exit{}, failure(payload)
 		default:
 			return Exit{}, protocolError("a frame of type %d inside a session", k)
@@ -238,7 +239,7 @@ func (v *visit) print(w io.Writer, p []byte, stderr bool) io.Writer {
 		return nil
 	}
 	if _, err := w.Write(p); err != nil {
-		v.write(message(nil, kindOutputEnd, outputEndMessage{Stderr: stderr}))
+		v.write(message(nil, execwire.OutputEnd, outputEndMessage{Stderr: stderr}))
 		return nil
 	}
 	return w

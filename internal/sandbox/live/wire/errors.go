@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // ErrNoServer means that no server listens at the path: the cell is not
@@ -18,7 +19,7 @@ var ErrLost = errors.New("the connection to the supervisor was lost")
 // ErrDetached is returned by Exec and Attach after the client has left the
 // session on purpose: the reader of its input failed with this error. The
 // command is still running.
-var ErrDetached = errors.New("detached")
+var ErrDetached = execwire.ErrDetached
 
 // ErrInUse means that another server listens at the path.
 var ErrInUse = errors.New("another supervisor listens")

@@ -10,34 +10,17 @@ import (
 	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
-// kind is the first byte of a frame. A number is never reused for something
-// else.
-type kind byte
-
+// The frames that open a connection. The others are those of package execwire.
 const (
-	kindHello     kind = 1 // both ways: protocol versions
-	kindRequest   kind = 2 // client: its request; once
-	kindError     kind = 3 // server: a failure; last
-	kindResult    kind = 4 // server: the answer; last
-	kindStarted   kind = 5 // server: the session, before its output
-	kindStdin     kind = 6 // client: raw bytes
-	kindStdinEnd  kind = 7 // client: no more input
-	kindStdout    kind = 8 // server: raw bytes
-	kindStderr    kind = 9 // server: raw bytes
-	kindWindow    kind = 10
-	kindResize    kind = 11
-	kindSignal    kind = 12
-	kindOutputEnd kind = 13 // client: has closed one stream
-	kindExit      kind = 14 // server: how the command ended; last
+	kindHello   execwire.Kind = 1 // both ways: protocol versions
+	kindRequest execwire.Kind = 2 // client: its request; once
 )
 
 const (
 	headerSize = 5
-	// maxData bounds a frame of stream bytes, and so how long one can delay a
-	// signal.
-	maxData = 32 << 10
 	// maxMessage bounds requests and answers: the kernel allows arguments and
 	// environment of some megabytes, which base64 makes larger.
 	maxMessage = 16 << 20
@@ -45,18 +28,18 @@ const (
 	maxSmall = 4 << 10
 )
 
-// limit is the longest payload of a kind; ok is false if there is no such kind.
-func (k kind) limit() (limit int, ok bool) {
+// limitOf returns the longest payload of a kind; ok is false if there is no such kind.
+func limitOf(k execwire.Kind) (limit int, ok bool) {
 	switch k {
-	case kindRequest, kindResult, kindError:
+	case kindRequest, execwire.Result, execwire.Error:
 		return maxMessage, true
-	case kindStarted:
+	case execwire.Started:
 		return maxSmall + 4*maxKeptArgs, true
-	case kindStdin, kindStdout, kindStderr:
-		return maxData, true
-	case kindStdinEnd:
+	case execwire.Stdin, execwire.Stdout, execwire.Stderr:
+		return execwire.MaxData, true
+	case execwire.StdinEnd:
 		return 0, true
-	case kindHello, kindWindow, kindResize, kindSignal, kindOutputEnd, kindExit:
+	case kindHello, execwire.Window, execwire.Resize, execwire.Signal, execwire.OutputEnd, execwire.Exit:
 		return maxSmall, true
 	default:
 		return 0, false
@@ -76,13 +59,13 @@ func newFrameReader(r io.Reader) *frameReader {
 // next reads a frame. The payload is valid until the next call. io.EOF means
 // that the peer ended between two frames; a frame that is not allowed is an
 // [*Error].
-func (f *frameReader) next() (kind, []byte, error) {
+func (f *frameReader) next() (execwire.Kind, []byte, error) {
 	var head [headerSize]byte
 	if _, err := io.ReadFull(f.r, head[:]); err != nil {
 		return 0, nil, err
 	}
-	k, size := kind(head[0]), binary.BigEndian.Uint32(head[1:])
-	limit, ok := k.limit()
+	k, size := execwire.Kind(head[0]), binary.BigEndian.Uint32(head[1:])
+	limit, ok := limitOf(k)
 	if !ok {
 		return 0, nil, protocolError("no frame has type %d", k)
 	}
@@ -99,13 +82,13 @@ func (f *frameReader) next() (kind, []byte, error) {
 // payload reads size bytes. It allocates memory for a large payload as the
 // bytes arrive, so that a header alone costs nothing.
 func (f *frameReader) payload(size int) ([]byte, error) {
-	if size > maxData {
+	if size > execwire.MaxData {
 		var b bytes.Buffer
 		_, err := io.CopyN(&b, f.r, int64(size))
 		return b.Bytes(), err
 	}
 	if cap(f.buf) < size {
-		f.buf = make([]byte, max(size, min(2*cap(f.buf), maxData)))
+		f.buf = make([]byte, max(size, min(2*cap(f.buf), execwire.MaxData)))
 	}
 	p := f.buf[:size]
 	_, err := io.ReadFull(f.r, p)
@@ -113,19 +96,19 @@ func (f *frameReader) payload(size int) ([]byte, error) {
 }
 
 // appendFrame adds a frame to b. The payload is within the limit of its kind.
-func appendFrame(b []byte, k kind, payload []byte) []byte {
+func appendFrame(b []byte, k execwire.Kind, payload []byte) []byte {
 	b = append(b, byte(k), 0, 0, 0, 0)
 	binary.BigEndian.PutUint32(b[len(b)-4:], uint32(len(payload)))
 	return append(b, payload...)
 }
 
 // appendMessage adds a frame with v as JSON.
-func appendMessage(b []byte, k kind, v any) ([]byte, error) {
+func appendMessage(b []byte, k execwire.Kind, v any) ([]byte, error) {
 	payload, err := json.Marshal(v)
 	if err != nil {
 		return b, fmt.Errorf("encode message: %w", err)
 	}
-	if limit, _ := k.limit(); len(payload) > limit {
+	if limit, _ := limitOf(k); len(payload) > limit {
 		return b, &api.Error{Kind: api.Failed, Code: api.CodeTooLarge, Message: fmt.Sprintf("a message of %d bytes: at most %d can be sent", len(payload), limit)}
 	}
 	return appendFrame(b, k, payload), nil
@@ -146,7 +129,7 @@ func decode(payload []byte, v any) error {
 }
 
 // setFrame rewrites the header of the one frame that b holds.
-func setFrame(b []byte, k kind) {
+func setFrame(b []byte, k execwire.Kind) {
 	b[0] = byte(k)
 	binary.BigEndian.PutUint32(b[1:headerSize], uint32(len(b)-headerSize))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // handle serves the one request of a connection.
@@ -36,7 +37,7 @@ func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
 	if err != nil && canReply(err) {
 		s.deadline(conn.SetWriteDeadline)
 		s.releasePlace(conn)
-		_, _ = conn.Write(message(nil, kindError, toWire(err)))
+		_, _ = conn.Write(message(nil, execwire.Error, toWire(err)))
 	}
 }
 
@@ -95,7 +96,7 @@ func (s *server) greet(conn *net.UnixConn, f *frameReader) (*request, error) {
 }
 
 // expect reads a frame that must be of one kind.
-func expect(f *frameReader, want kind) ([]byte, error) {
+func expect(f *frameReader, want execwire.Kind) ([]byte, error) {
 	got, payload, err := f.next()
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *exec, a *atta
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		first := message(nil, kindStarted, startAnswer{Session: newSessionMessage(ses.describe()), Window: window})
+		first := message(nil, execwire.Started, startAnswer{Session: newSessionMessage(ses.describe()), Window: window})
 		// A client that has received the end no longer counts as attached.
 		ses.pump(a, conn, first, func() {
 			ses.leave(a)
@@ -212,29 +213,29 @@ func listen(f *frameReader, ses *exec, a *attachment) error {
 	}
 }
 
-func obey(ses *exec, a *attachment, k kind, payload []byte) error {
+func obey(ses *exec, a *attachment, k execwire.Kind, payload []byte) error {
 	switch k {
-	case kindStdin:
+	case execwire.Stdin:
 		return ses.feed(a, payload)
-	case kindStdinEnd:
+	case execwire.StdinEnd:
 		ses.closeInput(a)
-	case kindOutputEnd:
+	case execwire.OutputEnd:
 		var m outputEndMessage
 		if err := decode(payload, &m); err != nil {
 			return err
 		}
-		stream := kindStdout
+		stream := execwire.Stdout
 		if m.Stderr {
-			stream = kindStderr
+			stream = execwire.Stderr
 		}
 		ses.refuse(a, stream)
-	case kindResize:
+	case execwire.Resize:
 		var size api.WindowSize
 		if err := decode(payload, &size); err != nil {
 			return err
 		}
 		ses.resize(a, size)
-	case kindSignal:
+	case execwire.Signal:
 		var m signalMessage
 		if err := decode(payload, &m); err != nil {
 			return err
@@ -248,9 +249,6 @@ func obey(ses *exec, a *attachment, k kind, payload []byte) error {
 	}
 	return nil
 }
-
-// maxSignal is Linux's highest.
-const maxSignal = 64
 
 // answer serves the requests that have one answer.
 func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader, req *request) error {
@@ -267,10 +265,10 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	result, err := s.result(ctx, req)
 	var reply []byte
 	if err == nil {
-		reply, err = appendMessage(nil, kindResult, result)
+		reply, err = appendMessage(nil, execwire.Result, result)
 	}
 	if err != nil {
-		reply = message(nil, kindError, toWire(err))
+		reply = message(nil, execwire.Error, toWire(err))
 	}
 	// Send it even if the server is ending: it may answer the request to stop.
 	_ = conn.SetWriteDeadline(time.Now().Add(s.opt.RequestTimeout))

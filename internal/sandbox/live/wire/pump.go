@@ -1,9 +1,13 @@
 package wire
 
-import "io"
+import (
+	"io"
+
+	"github.com/forkcell/forkcell/internal/api/execwire"
+)
 
 // batch is how much a pump takes from the ring at once.
-const batch = maxData
+const batch = execwire.MaxData
 
 // pump sends a session to one client: first what the caller has prepared, then
 // credit and output as they arrive, last the exit or a failure, before which it
@@ -37,12 +41,12 @@ func (s *exec) take(a *attachment, buf []byte) (_ []byte, last bool) {
 			return nil, true
 		}
 		if a.failure != nil {
-			return message(buf, kindError, toWire(a.failure)), true
+			return message(buf, execwire.Error, toWire(a.failure)), true
 		}
 		buf = s.takeCredit(a, buf)
 		buf = s.takeOutput(a, buf)
 		if s.ended && a.pos == s.out.end {
-			return message(buf, kindExit, s.exit), true
+			return message(buf, execwire.Exit, s.exit), true
 		}
 		if len(buf) > 0 {
 			return buf, false
@@ -58,7 +62,7 @@ func (s *exec) takeCredit(a *attachment, buf []byte) []byte {
 	if a.credit < window/2 {
 		return buf
 	}
-	buf = message(buf, kindWindow, windowMessage{Bytes: a.credit})
+	buf = message(buf, execwire.Window, windowMessage{Bytes: a.credit})
 	a.window += a.credit
 	a.credit = 0
 	return buf
@@ -68,7 +72,7 @@ func (s *exec) takeOutput(a *attachment, buf []byte) []byte {
 	before := a.pos
 	for left := batch; left > 0 && a.pos < s.out.end; {
 		at := len(buf)
-		buf = appendFrame(buf, kindStdout, nil)
+		buf = appendFrame(buf, execwire.Stdout, nil)
 		body := len(buf)
 		buf = grow(buf, min(left, int(s.out.end-a.pos)))
 		stream, n := s.out.read(a.pos, buf[body:])
@@ -96,10 +100,10 @@ func grow(b []byte, n int) []byte {
 }
 
 // message adds one of the protocol's own messages, which can always be encoded.
-func message(buf []byte, k kind, v any) []byte {
+func message(buf []byte, k execwire.Kind, v any) []byte {
 	out, err := appendMessage(buf, k, v)
 	if err != nil {
-		out, _ = appendMessage(buf, kindError, toWire(err))
+		out, _ = appendMessage(buf, execwire.Error, toWire(err))
 	}
 	return out
 }

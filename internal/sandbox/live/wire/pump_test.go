@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // Output that a client has refused does not keep the exit from it, however much
@@ -20,20 +21,20 @@ func TestRefusedOutputIsSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.write(kindStdout, make([]byte, 60<<10)); n != 60<<10 || err != nil {
+	if n, err := s.write(execwire.Stdout, make([]byte, 60<<10)); n != 60<<10 || err != nil {
 		t.Fatal(n, err)
 	}
-	if _, err := s.write(kindStderr, []byte("seen")); err != nil {
+	if _, err := s.write(execwire.Stderr, []byte("seen")); err != nil {
 		t.Fatal(err)
 	}
-	s.refuse(a, kindStdout)
-	if _, err := s.write(kindStdout, []byte("x")); !errors.Is(err, syscall.EPIPE) {
+	s.refuse(a, execwire.Stdout)
+	if _, err := s.write(execwire.Stdout, []byte("x")); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("a write to a refused stream: %v", err)
 	}
 	s.end(Exit{Code: 3})
 	var got bytes.Buffer
 	s.pump(a, &got, nil, func() {})
-	want := message(appendFrame(nil, kindStderr, []byte("seen")), kindExit, Exit{Code: 3})
+	want := message(appendFrame(nil, execwire.Stderr, []byte("seen")), execwire.Exit, Exit{Code: 3})
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%q, want %q", got.Bytes(), want)
 	}
@@ -59,7 +60,7 @@ func TestKeptArgs(t *testing.T) {
 			t.Errorf("%d arguments: %d kept, cut %v", len(c.args), len(kept), cut)
 		}
 		// The largest still goes through the socket.
-		if _, err := appendMessage(nil, kindStarted, startAnswer{Session: newSessionMessage(Session{ID: "x", Args: kept})}); err != nil {
+		if _, err := appendMessage(nil, execwire.Started, startAnswer{Session: newSessionMessage(Session{ID: "x", Args: kept})}); err != nil {
 			t.Error(err)
 		}
 	}

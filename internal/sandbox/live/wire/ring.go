@@ -1,6 +1,10 @@
 package wire
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/forkcell/forkcell/internal/api/execwire"
+)
 
 // maxSegments bounds how often the kept output may change between stdout and
 // stderr: if a command writes single bytes to both, the list must not take more
@@ -20,13 +24,13 @@ type ring struct {
 // segment is a sequence of bytes of one stream; it begins where the previous
 // one ends.
 type segment struct {
-	stream kind
+	stream execwire.Kind
 	end    uint64
 }
 
 // room returns how many bytes can be appended to a stream without dropping
 // bytes from position keep on.
-func (r *ring) room(stream kind, keep uint64) int {
+func (r *ring) room(stream execwire.Kind, keep uint64) int {
 	if len(r.segs) == maxSegments && r.segs[len(r.segs)-1].stream != stream && r.segs[0].end > keep {
 		return 0
 	}
@@ -34,7 +38,7 @@ func (r *ring) room(stream kind, keep uint64) int {
 }
 
 // append adds at most limit bytes, and drops the oldest ones to make room.
-func (r *ring) append(stream kind, p []byte) {
+func (r *ring) append(stream execwire.Kind, p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -88,7 +92,7 @@ func (r *ring) grow(size int) {
 
 // read copies bytes of one stream from position pos, which must be kept and
 // before the end.
-func (r *ring) read(pos uint64, p []byte) (stream kind, n int) {
+func (r *ring) read(pos uint64, p []byte) (stream execwire.Kind, n int) {
 	i := sort.Search(len(r.segs), func(i int) bool { return r.segs[i].end > pos })
 	seg := r.segs[i]
 	p = p[:min(uint64(len(p)), seg.end-pos)]

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // modelByte is a byte of output and its stream.
 type modelByte struct {
-	stream kind
+	stream execwire.Kind
 	b      byte
 }
 
@@ -21,7 +23,7 @@ func TestRing(t *testing.T) {
 		r := &ring{limit: limit}
 		var all []modelByte
 		for range rapid.IntRange(1, 200).Draw(t, "writes") {
-			stream := rapid.SampledFrom([]kind{kindStdout, kindStderr}).Draw(t, "stream")
+			stream := rapid.SampledFrom([]execwire.Kind{execwire.Stdout, execwire.Stderr}).Draw(t, "stream")
 			p := rapid.SliceOfN(rapid.Byte(), 0, min(limit, 400)).Draw(t, "bytes")
 			keep := r.start + rapid.Uint64Range(0, r.end-r.start).Draw(t, "keep")
 			room := r.room(stream, keep)
@@ -63,9 +65,9 @@ func TestRingManySegments(t *testing.T) {
 	t.Parallel()
 	r := &ring{limit: 64 << 10}
 	for i := range 100_000 {
-		r.append([]kind{kindStdout, kindStderr}[i%2], []byte{byte(i)})
+		r.append([]execwire.Kind{execwire.Stdout, execwire.Stderr}[i%2], []byte{byte(i)})
 	}
-	if len(r.segs) != maxSegments || r.end-r.start != maxSegments || r.room(kindStdout, r.start) != 0 || r.room(kindStdout, r.end) == 0 {
+	if len(r.segs) != maxSegments || r.end-r.start != maxSegments || r.room(execwire.Stdout, r.start) != 0 || r.room(execwire.Stdout, r.end) == 0 {
 		t.Errorf("%d segments, %d bytes", len(r.segs), r.end-r.start)
 	}
 }
@@ -73,7 +75,7 @@ func TestRingManySegments(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 0, 0, 0, 2, '{', '}'})
-	f.Add(appendFrame(appendFrame(nil, kindStdin, []byte("abc")), kindStdinEnd, nil))
+	f.Add(appendFrame(appendFrame(nil, execwire.Stdin, []byte("abc")), execwire.StdinEnd, nil))
 	f.Add([]byte{2, 0, 0xff, 0xff, 0xff, 'x'})
 	f.Add([]byte{99, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -84,7 +86,7 @@ func FuzzFrame(f *testing.F) {
 			if err != nil {
 				break
 			}
-			limit, ok := k.limit()
+			limit, ok := limitOf(k)
 			if !ok || len(payload) > limit {
 				t.Fatalf("a frame of type %d with %d bytes was let through", k, len(payload))
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // Options are the limits of a server. All but UID and Version have useful
@@ -211,7 +212,7 @@ func (s *server) forgetConn(conn *net.UnixConn) {
 // connection has room for it.
 func refuse(conn *net.UnixConn, err error) {
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = conn.Write(message(nil, kindError, toWire(err)))
+	_, _ = conn.Write(message(nil, execwire.Error, toWire(err)))
 	_ = conn.Close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 const (
@@ -100,7 +101,7 @@ func keepArgs(args []string) (kept []string, cut bool) {
 
 // streams returns the command's streams for the Host.
 func (s *exec) streams(c Command) Streams {
-	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}, Ended: s.reportTyped}
+	st := Streams{Out: output{s, execwire.Stdout}, Err: output{s, execwire.Stderr}, Ended: s.reportTyped}
 	if c.Stdin {
 		st.In = typing{s}
 	}
@@ -109,7 +110,7 @@ func (s *exec) streams(c Command) Streams {
 
 type output struct {
 	s      *exec
-	stream kind
+	stream execwire.Kind
 }
 
 func (o output) Write(p []byte) (int, error) { return o.s.write(o.stream, p) }
@@ -119,7 +120,7 @@ type typing struct{ s *exec }
 func (t typing) Read(p []byte) (int, error) { return t.s.read(p) }
 
 // write adds output of the command and waits while clients are behind.
-func (s *exec) write(stream kind, p []byte) (int, error) {
+func (s *exec) write(stream execwire.Kind, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	written := 0
@@ -144,7 +145,7 @@ func (s *exec) write(stream kind, p []byte) (int, error) {
 
 // closedByAll reports whether all clients have closed a stream. The streams of a
 // detachable command stay open, because a client may attach later.
-func (s *exec) closedByAll(stream kind) bool {
+func (s *exec) closedByAll(stream execwire.Kind) bool {
 	if s.info.Detachable || len(s.clients) == 0 {
 		return false
 	}
@@ -156,8 +157,8 @@ func (s *exec) closedByAll(stream kind) bool {
 	return true
 }
 
-func (a *attachment) refuses(stream kind) bool {
-	return stream == kindStdout && a.noOut || stream == kindStderr && a.noErr
+func (a *attachment) refuses(stream execwire.Kind) bool {
+	return stream == execwire.Stdout && a.noOut || stream == execwire.Stderr && a.noErr
 }
 
 // slowest returns the oldest position that a client still needs.
@@ -261,10 +262,10 @@ func (a *attachment) reportTyped() {
 }
 
 // refuse closes one stream for one client.
-func (s *exec) refuse(a *attachment, stream kind) {
+func (s *exec) refuse(a *attachment, stream execwire.Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stream == kindStderr {
+	if stream == execwire.Stderr {
 		a.noErr = true
 	} else {
 		a.noOut = true

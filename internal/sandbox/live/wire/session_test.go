@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/sandbox/live/wire"
 )
 
@@ -107,7 +108,7 @@ func TestDetachAndAttach(t *testing.T) {
 	}()
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = more ] && yes | head -c 5000; [ \"$l\" = end ] && exit 9; done")
 	cmd.TTY, cmd.Detachable = true, true
-	_, err := f.Exec(ctx, cmd, wire.Streams{In: wire.DetachKeys(in), Out: out},
+	_, err := f.Exec(ctx, cmd, wire.Streams{In: execwire.DetachKeys(in), Out: out},
 		wire.Control{Started: func(s wire.Session) { id = s.ID }})
 	if !errors.Is(err, wire.ErrDetached) {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestVisits(t *testing.T) {
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; done")
 	cmd.TTY, cmd.Detachable = true, true
 	var id string
-	if _, err := f.Exec(ctx, cmd, wire.Streams{In: wire.DetachKeys(in), Out: out}, wire.Control{Started: func(s wire.Session) { id = s.ID }}); !errors.Is(err, wire.ErrDetached) {
+	if _, err := f.Exec(ctx, cmd, wire.Streams{In: execwire.DetachKeys(in), Out: out}, wire.Control{Started: func(s wire.Session) { id = s.ID }}); !errors.Is(err, wire.ErrDetached) {
 		t.Fatal(err)
 	}
 	visit := func(k api.Keyboard, text string) {
@@ -437,7 +438,7 @@ func TestDetachKeys(t *testing.T) {
 		{"\x11\x10\x11", "\x11", wire.ErrDetached},
 	} {
 		for _, r := range []io.Reader{strings.NewReader(c.in), oneByte{strings.NewReader(c.in)}} {
-			out, err := io.ReadAll(wire.DetachKeys(r))
+			out, err := io.ReadAll(execwire.DetachKeys(r))
 			if string(out) != c.out || !errors.Is(err, c.err) {
 				t.Errorf("%q gives %q, %v; want %q, %v", c.in, out, err, c.out, c.err)
 			}
