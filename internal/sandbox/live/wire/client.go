@@ -29,14 +29,13 @@ func NewClient(path, version string) *Client { return &Client{path: path, versio
 // line is a connection after the exchange of hellos, on which a request was
 // sent.
 type line struct {
-	conn *net.UnixConn
-	in   *frameReader
+	*frameConn
 	stop func() bool
 }
 
 func (l *line) close() {
 	l.stop()
-	_ = l.conn.Close()
+	_ = l.Close()
 }
 
 // open connects and sends a request. The connection is closed when ctx ends.
@@ -50,7 +49,7 @@ func (c *Client) open(ctx context.Context, r *request) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &line{conn: conn, in: newFrameReader(conn)}
+	l := &line{frameConn: &frameConn{UnixConn: conn, in: newFrameReader(conn)}}
 	l.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
 	if err := l.greet(both); err != nil {
 		l.close()
@@ -97,7 +96,7 @@ func checkPeer(conn *net.UnixConn) error {
 // greet sends the hello and the request together, since there is one version
 // and the request is the same in all of them, and reads the server's hello.
 func (l *line) greet(both []byte) error {
-	_, err := l.conn.Write(both)
+	_, err := l.Write(both)
 	// A server that refuses answers before it reads, and then this write may
 	// fail; its answer can still be read.
 	payload, readErr := l.answer(kindHello)

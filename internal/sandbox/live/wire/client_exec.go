@@ -2,9 +2,7 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"io"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -62,185 +60,52 @@ func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Cont
 	if ctl.Started != nil {
 		ctl.Started(st.Session.session())
 	}
-	v := &visit{line: l, window: st.Window, done: make(chan struct{})}
-	v.grown = sync.NewCond(&v.mu)
-	defer v.end()
+	caller := execwire.NewCaller(l, st.Window)
+	var left atomic.Bool
 	if streams.In != nil {
-		go v.sendInput(streams.In)
+		go func() {
+			if caller.Feed(streams.In) != nil {
+				left.Store(true)
+				l.leave()
+			}
+		}()
 	}
 	if ctl.Resize != nil || ctl.Signals != nil {
-		go v.sendControl(ctl)
+		go execwire.Control(caller, ctl.Resize, sizeFrame, ctl.Signals, signalFrame)
 	}
-	exit, err := v.receive(streams)
-	if err != nil && v.left() {
+	last, err := caller.Follow(caller.Print(streams.Out, streams.Err))
+	var exit Exit
+	switch {
+	case err != nil:
+	case last.Kind == execwire.Exit:
+		err = decode(last.Data, &exit)
+	case last.Kind == execwire.Error:
+		err = failure(last.Data)
+	default:
+		err = protocolError("a frame of type %d inside a session", last.Kind)
+	}
+	if err != nil && left.Load() {
 		return Exit{}, ErrDetached
 	}
 	return exit, lostError(ctx, err)
 }
 
-// visit is the attachment of one client to a session.
-type visit struct {
-	line *line
-	done chan struct{}
-	send sync.Mutex // frames are written whole
-
-	mu       sync.Mutex
-	grown    *sync.Cond
-	window   int
-	over     bool
-	detached bool
+func sizeFrame(size api.WindowSize) execwire.Frame {
+	return execwire.Frame{Kind: execwire.Resize, Size: size}
 }
 
-// end stops the goroutines that send.
-func (v *visit) end() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.over = true
-	v.grown.Broadcast()
-	close(v.done)
-}
-
-func (v *visit) left() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.detached
+func signalFrame(n int) execwire.Frame {
+	return execwire.Frame{Kind: execwire.Signal, Signal: signalName(n)}
 }
 
 // detachTimeout is the time limit for a server to notice that a client leaves.
 const detachTimeout = 2 * time.Second
 
-// detach leaves the session. It closes the client's side of the connection, and
-// waits until the server has removed the client and closes its own side. So a
-// list of sessions that is requested next no longer counts the client.
-func (v *visit) detach() {
-	v.mu.Lock()
-	v.detached = true
-	v.mu.Unlock()
+// leave leaves a session. It closes the client's side of the connection, and waits until
+// the server has removed the client and closes its own side. So a list of sessions that is
+// requested next no longer counts the client.
+func (l *line) leave() {
 	// If these fail, the connection is already gone.
-	_ = v.line.conn.CloseWrite()
-	_ = v.line.conn.SetReadDeadline(time.Now().Add(detachTimeout))
-}
-
-// write sends a frame. It ignores a failure: the reader gets it too, after an
-// exit that may have come before.
-func (v *visit) write(frame []byte) {
-	v.send.Lock()
-	defer v.send.Unlock()
-	_, _ = v.line.conn.Write(frame)
-}
-
-// sendInput copies input as fast as the command reads it.
-func (v *visit) sendInput(in io.Reader) {
-	buf := make([]byte, execwire.MaxData)
-	var frame []byte
-	for {
-		n, err := in.Read(buf)
-		for p := buf[:n]; len(p) > 0; {
-			part := v.reserve(len(p))
-			if part == 0 {
-				return
-			}
-			frame = appendFrame(frame[:0], execwire.Stdin, p[:part])
-			v.write(frame)
-			p = p[part:]
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, ErrDetached):
-			v.detach()
-			return
-		default:
-			// An input that fails counts as ended.
-			v.write(appendFrame(nil, execwire.StdinEnd, nil))
-			return
-		}
-	}
-}
-
-// reserve waits for the window to open and takes up to n bytes of it; 0 means
-// that the visit has ended.
-func (v *visit) reserve(n int) int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for v.window == 0 && !v.over {
-		v.grown.Wait()
-	}
-	if v.over {
-		return 0
-	}
-	n = min(n, v.window)
-	v.window -= n
-	return n
-}
-
-func (v *visit) grant(n int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.window += n
-	v.grown.Broadcast()
-}
-
-func (v *visit) sendControl(ctl Control) {
-	for {
-		select {
-		case <-v.done:
-			return
-		case size, ok := <-ctl.Resize:
-			if !ok {
-				ctl.Resize = nil
-				continue
-			}
-			v.write(message(nil, execwire.Resize, size))
-		case signal, ok := <-ctl.Signals:
-			if !ok {
-				ctl.Signals = nil
-				continue
-			}
-			v.write(message(nil, execwire.Signal, signalMessage{Signal: signal}))
-		}
-	}
-}
-
-// receive writes output until the exit arrives.
-func (v *visit) receive(streams Streams) (Exit, error) {
-	out, err := streams.Out, streams.Err
-	for {
-		k, payload, readErr := v.line.in.next()
-		if readErr != nil {
-			return Exit{}, readErr
-		}
-		switch k {
-		case execwire.Stdout:
-			out = v.print(out, payload, false)
-		case execwire.Stderr:
-			err = v.print(err, payload, true)
-		case execwire.Window:
-			var m windowMessage
-			if err := decode(payload, &m); err != nil {
-				return Exit{}, err
-			}
-			v.grant(m.Bytes)
-		case execwire.Exit:
-			var e Exit
-			err := decode(payload, &e)
-			return e, err
-		case execwire.Error:
-			return Exit{}, failure(payload)
-		default:
-			return Exit{}, protocolError("a frame of type %d inside a session", k)
-		}
-	}
-}
-
-// print writes output. If the writer fails it returns nil and closes the stream
-// at the server, so that the command gets a broken pipe.
-func (v *visit) print(w io.Writer, p []byte, stderr bool) io.Writer {
-	if w == nil {
-		return nil
-	}
-	if _, err := w.Write(p); err != nil {
-		v.write(message(nil, execwire.OutputEnd, outputEndMessage{Stderr: stderr}))
-		return nil
-	}
-	return w
+	_ = l.CloseWrite()
+	_ = l.SetReadDeadline(time.Now().Add(detachTimeout))
 }

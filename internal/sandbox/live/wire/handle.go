@@ -182,7 +182,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *exec, a *atta
 		// Nothing more is sent, so stop reading too.
 		_ = conn.CloseRead()
 	}()
-	err := listen(f, ses, a)
+	err := execwire.Listen(&frameConn{UnixConn: conn, in: f}, visitor{ses, a})
 	if _, told := errors.AsType[*api.Error](err); told {
 		s.deadline(conn.SetWriteDeadline)
 		ses.fail(a, err)
@@ -200,53 +200,36 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *exec, a *atta
 	ses.leave(a)
 }
 
-// listen handles the frames of a client until it disconnects.
-func listen(f *frameReader, ses *exec, a *attachment) error {
-	for {
-		k, payload, err := f.next()
-		if err != nil {
-			return err
-		}
-		if err := obey(ses, a, k, payload); err != nil {
-			return err
-		}
-	}
+// visitor is a client of a session.
+type visitor struct {
+	s *exec
+	a *attachment
 }
 
-func obey(ses *exec, a *attachment, k execwire.Kind, payload []byte) error {
-	switch k {
-	case execwire.Stdin:
-		return ses.feed(a, payload)
-	case execwire.StdinEnd:
-		ses.closeInput(a)
-	case execwire.OutputEnd:
-		var m outputEndMessage
-		if err := decode(payload, &m); err != nil {
-			return err
-		}
-		stream := execwire.Stdout
-		if m.Stderr {
-			stream = execwire.Stderr
-		}
-		ses.refuse(a, stream)
-	case execwire.Resize:
-		var size api.WindowSize
-		if err := decode(payload, &size); err != nil {
-			return err
-		}
-		ses.resize(a, size)
-	case execwire.Signal:
-		var m signalMessage
-		if err := decode(payload, &m); err != nil {
-			return err
-		}
-		if m.Signal < 1 || m.Signal > maxSignal {
-			return protocolError("there is no signal %d", m.Signal)
-		}
-		_ = ses.proc.Signal(m.Signal) // the command may have just ended
-	default:
-		return protocolError("a frame of type %d inside a session", k)
+// Input implements execwire.Command.
+func (v visitor) Input(p []byte) error { return v.s.feed(v.a, p) }
+
+// HasRead implements execwire.Sender.
+func (v visitor) HasRead(n int) { v.s.addCredit(v.a, n) }
+
+// EndInput implements execwire.Command.
+func (v visitor) EndInput() { v.s.closeInput(v.a) }
+
+// EndOutput implements execwire.Command.
+func (v visitor) EndOutput(stderr bool) {
+	stream := execwire.Stdout
+	if stderr {
+		stream = execwire.Stderr
 	}
+	v.s.refuse(v.a, stream)
+}
+
+// Resize implements execwire.Command.
+func (v visitor) Resize(size api.WindowSize) { v.s.resize(v.a, size) }
+
+// Signal implements execwire.Command.
+func (v visitor) Signal(name string) error {
+	_ = v.s.proc.Signal(signalNumber(name)) // the command may have just ended
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -12,8 +13,7 @@ func (s *exec) closeInput(a *attachment) {
 	if !s.types(a) {
 		return
 	}
-	s.in.closed = true
-	s.typed.Broadcast()
+	s.in.Close(io.EOF)
 }
 
 // types reports whether a client has the keyboard. The caller holds the lock.

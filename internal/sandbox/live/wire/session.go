@@ -12,6 +12,10 @@ import (
 )
 
 const (
+	// window is how many input bytes of a client may be in transit or unread by the
+	// command. The server keeps them in memory, so that it never stops reading a
+	// connection: unread input cannot delay a signal.
+	window = 64 << 10
 	// maxKeptArgs bounds the command line that a session shows.
 	maxKeptArgs = 4 << 10
 	// maxAttached bounds the clients of one session, each of which may have a
@@ -39,9 +43,8 @@ type exec struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond // output, its space, credit, the end
-	typed   *sync.Cond // input
 	out     ring
-	in      input
+	in      *execwire.Input
 	clients []*attachment
 	ended   bool
 	exit    Exit
@@ -78,8 +81,10 @@ func newSession(c Command, o Options) *exec {
 		done: make(chan struct{}),
 		info: Session{TTY: c.TTY, Detachable: c.Detachable, Main: c.Main, Started: time.Now()},
 	}
-	s.changed, s.typed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
-	s.in.closed = !c.Stdin
+	s.changed, s.in = sync.NewCond(&s.mu), execwire.NewInput()
+	if !c.Stdin {
+		s.in.Close(io.EOF)
+	}
 	s.info.Args, s.info.ArgsCut = keepArgs(c.Args)
 	return s
 }
@@ -103,7 +108,7 @@ func keepArgs(args []string) (kept []string, cut bool) {
 func (s *exec) streams(c Command) Streams {
 	st := Streams{Out: output{s, execwire.Stdout}, Err: output{s, execwire.Stderr}, Ended: s.reportTyped}
 	if c.Stdin {
-		st.In = typing{s}
+		st.In = s.in
 	}
 	return st
 }
@@ -114,10 +119,6 @@ type output struct {
 }
 
 func (o output) Write(p []byte) (int, error) { return o.s.write(o.stream, p) }
-
-type typing struct{ s *exec }
-
-func (t typing) Read(p []byte) (int, error) { return t.s.read(p) }
 
 // write adds output of the command and waits while clients are behind.
 func (s *exec) write(stream execwire.Kind, p []byte) (int, error) {
@@ -202,27 +203,6 @@ func (s *exec) awaitSpace() {
 	}
 }
 
-// read passes the input of clients to the command.
-func (s *exec) read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.in.data) == 0 {
-		if s.in.closed || s.ended {
-			return 0, io.EOF
-		}
-		s.typed.Wait()
-	}
-	if s.ended {
-		return 0, io.EOF
-	}
-	n := s.in.pull(p)
-	s.changed.Broadcast()
-	return n, nil
-}
-
 // feed adds input of a client. Input after its end, and that of a client that only
 // watches, is dropped.
 func (s *exec) feed(a *attachment, p []byte) error {
@@ -232,15 +212,21 @@ func (s *exec) feed(a *attachment, p []byte) error {
 		return protocolError("%d bytes of input where %d are allowed", len(p), a.window)
 	}
 	a.window -= len(p)
-	if s.in.closed || s.ended || !s.types(a) {
+	if s.ended || !s.types(a) || !s.in.Put(visitor{s, a}, p) {
 		a.credit += len(p)
 		s.changed.Broadcast()
 		return nil
 	}
 	a.typed += len(p)
-	s.in.push(a, p)
-	s.typed.Broadcast()
 	return nil
+}
+
+// addCredit lets a client send as much as the command has read.
+func (s *exec) addCredit(a *attachment, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.credit += n
+	s.changed.Broadcast()
 }
 
 // reportTyped reports what clients have typed that do not share the keyboard, before
@@ -297,8 +283,8 @@ func (s *exec) leave(a *attachment) {
 	s.mu.Lock()
 	s.remove(a)
 	if len(s.clients) == 0 && !s.ended && !s.hungUp && !s.info.Detachable {
-		s.hungUp, s.in.closed = true, true
-		s.typed.Broadcast()
+		s.hungUp = true
+		s.in.Close(io.EOF)
 		go s.hangUp()
 	}
 	s.mu.Unlock()
@@ -344,9 +330,8 @@ func (s *exec) end(exit Exit) {
 	defer s.mu.Unlock()
 	exit.Killed = exit.Killed || s.hungUp
 	s.ended, s.exit, s.endedAt = true, exit, time.Now()
-	s.in = input{closed: true}
+	s.in.Discard()
 	s.changed.Broadcast()
-	s.typed.Broadcast()
 	close(s.done)
 }
 
