@@ -15,14 +15,9 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 	out := req.Clone(req.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = at.Scheme, at.Host, ""
-	c.identify(out.Header)
-	resp, err := c.http.Do(out) //nolint:gosec // the address is the daemon's, whatever the request says
+	resp, err := sender{c}.Do(out)
 	if err != nil {
-		return nil, c.failed(err)
+		return nil, err
 	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, readError(resp)
-	}
-	return resp, nil
+	return requireSuccess(resp)
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/answer"
+	apicall "github.com/forkcell/forkcell/internal/api/call"
 )
 
 // Kind sorts failures by what the caller can do about them: "failed", "usage",
@@ -79,18 +79,17 @@ func HasCode(err error, code Code) bool {
 	return ok && e.Code == code
 }
 
-// maxProblem bounds the document of an error.
-const maxProblem = 1 << 20
-
-// readError reads the problem document of an answer.
-func readError(resp *http.Response) error {
-	var p api.Problem
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-	if err != nil || readDocument(text, &p) != nil || p.Code == "" {
-		// Something else than a daemon answered.
-		return &Error{Kind: api.Failed, Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
+// requireSuccess returns an answer that reports success, or the error that it is.
+func requireSuccess(resp *http.Response) (*http.Response, error) {
+	p, failed := apicall.Problem(resp)
+	switch {
+	case !failed:
+		return resp, nil
+	case p.Code == "": // something else than a daemon answered
+		return nil, &Error{Kind: api.Failed, Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
+	default:
+		return nil, problemError(p)
 	}
-	return problemError(p)
 }
 
 // reasonProblem returns the problem of a socket that was closed with a reason, which is a

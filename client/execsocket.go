@@ -139,7 +139,8 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 	})
 	switch {
 	case err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest:
-		return nil, readError(resp)
+		_, err = requireSuccess(resp)
+		return nil, err
 	case err != nil:
 		return nil, c.client.failed(err)
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	apicall "github.com/forkcell/forkcell/internal/api/call"
 	"github.com/forkcell/forkcell/internal/api/op"
 )
 
@@ -69,7 +69,7 @@ func newCall(method, path string, body any, opts []CallOption) (*call, error) {
 // reports success. The caller closes its body.
 func (c *Client) send(ctx context.Context, in *call) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		resp, err := c.once(ctx, in)
+		resp, err := apicall.Send(ctx, sender{c}, in.request(c.address.base))
 		wait, again := retryAfter(resp, err, attempt)
 		if ctx.Err() == nil && in.repeatable && again {
 			if resp != nil {
@@ -85,34 +85,34 @@ func (c *Client) send(ctx context.Context, in *call) (*http.Response, error) {
 			return nil, fmt.Errorf("%s %s: %w", in.method, in.path, errors.Join(context.Cause(ctx), ctx.Err()))
 		case err != nil:
 			return nil, err
-		case resp.StatusCode >= http.StatusMultipleChoices:
-			defer resp.Body.Close()
-			return nil, readError(resp)
 		}
-		return resp, nil
+		return requireSuccess(resp)
 	}
 }
 
-// once sends a call one time.
-func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
-	var body io.Reader = bytes.NewReader(in.body)
-	if in.stream != nil {
-		body = in.stream
+// request returns the request of a call.
+func (c *call) request(base string) apicall.Request {
+	r := apicall.Request{Method: c.method, URL: base + c.path, Header: c.header}
+	switch {
+	case c.stream != nil:
+		r.Body = c.stream
+	case c.body != nil:
+		r.Body = c.body
 	}
-	req, err := http.NewRequestWithContext(ctx, in.method, c.address.base+in.path, body)
+	if r.Header.Get("Accept") == "" {
+		r.Header.Set("Accept", "application/json")
+	}
+	return r
+}
+
+// sender sends requests to the daemon, with the headers that every one has.
+type sender struct{ c *Client }
+
+func (s sender) Do(req *http.Request) (*http.Response, error) {
+	s.c.identify(req.Header)
+	resp, err := s.c.http.Do(req) //nolint:gosec // the address is the daemon's, whatever the request says
 	if err != nil {
-		return nil, err
-	}
-	for name, values := range in.header {
-		req.Header[name] = values
-	}
-	c.identify(req.Header)
-	if req.Header.Get("Accept") == "" {
-		req.Header.Set("Accept", "application/json")
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.failed(err)
+		return nil, s.c.failed(err)
 	}
 	return resp, nil
 }

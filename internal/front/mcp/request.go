@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	apicall "github.com/forkcell/forkcell/internal/api/call"
 	"github.com/forkcell/forkcell/internal/api/op"
 )
 
@@ -22,20 +21,16 @@ const eventStreamType = "text/event-stream"
 
 // Client sends requests to the REST API for one caller. It sees the path and the
 // query of a request; the host is not used.
-type Client interface {
-	Do(r *http.Request) (*http.Response, error)
-}
+type Client = apicall.Doer
 
 // request is one request of the API.
 type request struct {
 	method string
 	path   string
 	query  url.Values
-	// rawQuery is the query instead.
-	rawQuery string
-	body     any // marshalled, unless it is nil or raw bytes
-	accept   string
-	bytes    string // the Range header
+	body   any // marshalled, unless it is nil or raw bytes
+	accept string
+	bytes  string // the Range header
 }
 
 // path returns a path of the API from its parts, which are escaped.
@@ -49,62 +44,26 @@ func path(parts ...string) string {
 
 // send sends a request, and returns the error that a problem document stands for.
 func (c *call) send(ctx context.Context, r request) (*http.Response, error) {
-	req, err := r.http(ctx)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set(api.HintsHeader, api.CommandHints) // the words of tools are made of them
-	if c.authorization != "" {
-		req.Header.Set("Authorization", c.authorization)
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		defer resp.Body.Close()
-		return nil, problemOf(resp)
-	}
-	return resp, nil
-}
-
-func (r request) http(ctx context.Context) (*http.Request, error) {
-	var body io.Reader
-	kind := ""
-	switch b := r.body.(type) {
-	case nil:
-	case []byte:
-		body, kind = bytes.NewReader(b), "application/octet-stream"
-	default:
-		text, err := json.Marshal(b)
-		if err != nil {
-			return nil, err
-		}
-		body, kind = bytes.NewReader(text), "application/json"
-	}
-	target := "http://localhost" + r.path
-	if query := cmp.Or(r.rawQuery, r.query.Encode()); query != "" {
-		target += "?" + query
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range map[string]string{"Content-Type": kind, "Accept": r.accept, "Range": r.bytes} {
+	header := http.Header{}
+	// The words of tools are made of the hints of commands.
+	for name, value := range map[string]string{api.HintsHeader: api.CommandHints, "Authorization": c.authorization, "Accept": r.accept, "Range": r.bytes} {
 		if value != "" {
-			req.Header.Set(name, value)
+			header.Set(name, value)
 		}
 	}
-	return req, nil
-}
-
-// problemOf returns the error of an answer that is a problem document.
-func problemOf(resp *http.Response) error {
-	var p api.Problem
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(&p); err != nil || p.Code == "" {
-		return fmt.Errorf("the API answered with the status %s", resp.Status)
+	resp, err := apicall.Send(ctx, c.client, apicall.Request{Method: r.method, URL: "http://localhost" + r.path, Query: r.query, Body: r.body, Header: header})
+	if err != nil {
+		return nil, err
 	}
-	return errorOf(p)
+	p, failed := apicall.Problem(resp)
+	switch {
+	case !failed:
+		return resp, nil
+	case p.Code == "":
+		return nil, fmt.Errorf("the API answered with the status %s", resp.Status)
+	default:
+		return nil, errorOf(p)
+	}
 }
 
 func errorOf(p api.Problem) error {
@@ -138,7 +97,11 @@ func carryOut[In, Out any](ctx context.Context, c *call, o op.Op[In, Out], in In
 		return nil, nil, err
 	}
 	r := request{method: o.Method}
-	r.path, r.rawQuery, _ = strings.Cut(target, "?")
+	var query string
+	r.path, query, _ = strings.Cut(target, "?")
+	if r.query, err = url.ParseQuery(query); err != nil {
+		return nil, nil, err
+	}
 	if has, _ := op.Body[In](); has {
 		r.body = in
 	}

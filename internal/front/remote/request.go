@@ -1,9 +1,7 @@
 package remote
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/answer"
+	"github.com/forkcell/forkcell/internal/api/call"
 	"github.com/forkcell/forkcell/internal/api/op"
 )
 
@@ -25,23 +24,7 @@ const (
 
 // send sends a request with a JSON body, or none if body is nil.
 func (e *Engine) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
-	var data io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		data = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, path, data)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", accept)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return asEngineError(e.client.Do(req))
+	return asEngineError(call.Send(ctx, e.client, call.Request{Method: method, URL: path, Body: body, Header: http.Header{"Accept": {accept}}}))
 }
 
 // ask sends a request and reads the document of its answer into doc, unless that is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/call"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
@@ -177,13 +178,9 @@ func (e *Engine) sendStream(ctx context.Context, path, kind string, write func(i
 		_ = w.CloseWithError(err)
 		written <- err
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, r)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", kind)
-	req.Header.Set("Accept", "application/json")
-	resp, err := e.client.Do(req)
+	resp, err := call.Send(ctx, e.client, call.Request{
+		Method: http.MethodPost, URL: path, Body: r, Header: http.Header{"Content-Type": {kind}, "Accept": {"application/json"}},
+	})
 	_ = r.Close()
 	if own := <-written; own != nil && !errors.Is(own, io.ErrClosedPipe) {
 		if err == nil {

@@ -65,7 +65,7 @@ func rooms() []room {
 			{"workspace/workspacetest"}, {"archive", "moments", "patch", "store", "workspace"}, {"outgoing"}, {"apply", "secretfiles"}, {"hosttool", "rights"}, {"tree"}, {"fsx"}, {"gitconfig", "gitread", "mount"},
 		}},
 		{"api", "the vocabulary: requests, results, errors, as plain data", "everything: it does nothing", [][]string{
-			{"execwire/execwiretest"}, {"execsocket"}, {"execwire"}, {"op"}, {".", "answer", "hint", "sse"},
+			{"execwire/execwiretest"}, {"call", "execsocket"}, {"execwire"}, {"op"}, {".", "answer", "hint", "sse"},
 		}},
 		{"text", "cupboard: how texts and documents are written", "what a text is about", [][]string{{"document", "quote", "redact"}}},
 		{"testkit", "cupboard: what tests use", "what is tested", [][]string{{"disktest", "failpoint", "golden", "mcptest", "otlptest"}}},
