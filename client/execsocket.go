@@ -1,43 +1,19 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/coder/websocket"
 
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/api/op"
-)
-
-const (
-	// execProtocol is the subprotocol of the sockets of commands.
-	execProtocol = "forkcell.exec.v1"
-	// acknowledged is the same with messages that acknowledge input.
-	acknowledged = execProtocol + ".acknowledged"
-)
-
-// The channels of binary messages: their first byte.
-const (
-	channelStdin = iota
-	channelStdout
-	channelStderr
-)
-
-const (
-	// inputPart is how much input one message has.
-	inputPart = 64 << 10
-	// partsUnread is how many messages of input a daemon that acknowledges input may
-	// have, so that what the command does not read delays no signal.
-	partsUnread = 4
-	// maxFrame bounds a message of the daemon.
-	maxFrame = 16 << 20
 )
 
 // OpenExec is a command for OpenExec.
@@ -86,9 +62,9 @@ type ExecSocket struct {
 	ID string
 
 	ctx    context.Context //nolint:containedctx // it is the connection's: Write has none
-	conn   *websocket.Conn
-	unread chan int      // sizes of the messages of input that were not read, in order
-	first  int           // what was not read of the first one; used by receive only
+	ws     *websocket.Conn
+	conn   *execsocket.Conn
+	caller *execwire.Caller
 	done   chan struct{} // closed when the next two are set
 	exit   *ExecExit
 	err    error
@@ -134,8 +110,8 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 		return nil, err
 	}
 	c.client.identify(in.header)
-	conn, resp, err := websocket.Dial(ctx, c.client.address.base+path, &websocket.DialOptions{
-		HTTPClient: c.client.http, HTTPHeader: in.header, Subprotocols: []string{acknowledged, execProtocol},
+	ws, resp, err := websocket.Dial(ctx, c.client.address.base+path, &websocket.DialOptions{
+		HTTPClient: c.client.http, HTTPHeader: in.header, Subprotocols: execsocket.Protocols(),
 	})
 	switch {
 	case err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest:
@@ -144,86 +120,63 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 	case err != nil:
 		return nil, c.client.failed(err)
 	}
-	conn.SetReadLimit(maxFrame)
-	s := &ExecSocket{ctx: ctx, conn: conn, done: make(chan struct{})}
-	if conn.Subprotocol() == acknowledged {
-		s.unread = make(chan int, partsUnread)
-	}
-	first, err := s.next(nil, nil)
-	if err == nil && first.Type != "started" {
-		err = errors.New("the socket did not begin with the id of the command")
-	}
-	if err != nil {
-		_ = conn.CloseNow()
+	conn, window := execsocket.NewCaller(ctx, ws)
+	s := &ExecSocket{ctx: ctx, ws: ws, conn: conn, caller: execwire.NewCaller(conn, window), done: make(chan struct{})}
+	if err := s.begin(); err != nil {
+		_ = ws.CloseNow()
 		return nil, err
 	}
-	s.ID = first.ExecID
 	go s.receive(in)
 	return s, nil
 }
 
-// execMessage is a text message.
-type execMessage struct {
-	Type     string `json:"type"`
-	Cols     uint16 `json:"cols,omitempty"`
-	Rows     uint16 `json:"rows,omitempty"`
-	Name     string `json:"name,omitempty"`
-	ExecID   string `json:"exec_id,omitempty"`
-	ExitCode int    `json:"exit_code,omitempty"`
-	Signal   string `json:"signal,omitempty"`
-	Bytes    int    `json:"bytes,omitempty"`
+// begin reads the first message, which has the id of the command.
+func (s *ExecSocket) begin() error {
+	f, err := s.conn.Receive()
+	if err != nil {
+		return s.lost(err)
+	}
+	if f.Kind != execwire.Started {
+		return errors.New("the socket did not begin with the id of the command")
+	}
+	var m execsocket.Message
+	err = readDocument(f.Data, &m)
+	s.ID = m.ExecID
+	return err
 }
 
 // receive passes on output until the command or the connection has ended.
 func (s *ExecSocket) receive(in *call) {
 	defer close(s.done)
-	defer func() { _ = s.conn.CloseNow() }()
-	for {
-		m, err := s.next(in.stdout, in.stderr)
-		switch {
-		case err != nil:
-			s.err = err
-			return
-		case m.Type == "exit":
-			s.exit = &ExecExit{ExitCode: m.ExitCode, Signal: m.Signal}
-			return
-		case m.Type == "stdin_read":
-			s.acknowledge(m.Bytes)
+	defer func() { _ = s.ws.CloseNow() }()
+	var failed error // of a writer
+	last, err := s.caller.Follow(func(stderr bool, p []byte) error {
+		to := in.stdout
+		if stderr {
+			to = in.stderr
 		}
-	}
-}
-
-// acknowledge lets Write send as much as the command has read.
-func (s *ExecSocket) acknowledge(n int) {
-	for s.first -= n; s.first < 0; {
-		select {
-		case size := <-s.unread:
-			s.first += size
-		default:
-			s.first = 0 // more than was sent
+		if to != nil {
+			_, failed = to.Write(p)
 		}
+		return failed
+	})
+	if err != nil {
+		if s.err = failed; failed == nil {
+			s.err = s.lost(err)
+		}
+		return
 	}
-}
-
-// next reads a message. One with output is written, and returned as an empty one.
-func (s *ExecSocket) next(stdout, stderr io.Writer) (m execMessage, err error) {
-	kind, data, err := s.conn.Read(s.ctx)
-	switch {
-	case err != nil:
-		return m, s.lost(err)
-	case kind == websocket.MessageText:
-		return m, readDocument(data, &m)
-	case len(data) == 0:
-		return m, nil
+	if last.Kind != execwire.Exit {
+		s.err = errors.New("the socket did not end with the exit of the command")
+		return
 	}
-	to := stdout
-	if data[0] == channelStderr {
-		to = stderr
+	var m struct {
+		ExitCode int    `json:"exit_code"`
+		Signal   string `json:"signal"`
 	}
-	if to != nil {
-		_, err = to.Write(data[1:])
+	if s.err = readDocument(last.Data, &m); s.err == nil {
+		s.exit = &ExecExit{ExitCode: m.ExitCode, Signal: m.Signal}
 	}
-	return m, err
 }
 
 // lost returns the error of a connection that ended before the command.
@@ -238,54 +191,21 @@ func (s *ExecSocket) lost(err error) error {
 }
 
 // Write sends input to the command. It waits while the command does not read.
-func (s *ExecSocket) Write(p []byte) (n int, err error) {
-	for part := range bytesParts(p) {
-		if s.unread != nil {
-			select {
-			case s.unread <- len(part):
-			case <-s.done:
-				return n, io.ErrClosedPipe
-			}
-		}
-		if err := s.conn.Write(s.ctx, websocket.MessageBinary, append([]byte{channelStdin}, part...)); err != nil {
-			return n, err
-		}
-		n += len(part)
-	}
-	return n, nil
-}
-
-// bytesParts cuts input into messages.
-func bytesParts(p []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for len(p) > 0 {
-			part := p[:min(len(p), inputPart)]
-			if p = p[len(part):]; !yield(part) {
-				return
-			}
-		}
-	}
-}
+func (s *ExecSocket) Write(p []byte) (n int, err error) { return s.caller.Write(p) }
 
 // CloseInput tells the command that there is no more input.
-func (s *ExecSocket) CloseInput() error { return s.tell(execMessage{Type: "stdin_closed"}) }
+func (s *ExecSocket) CloseInput() error {
+	return s.conn.Send(execwire.Frame{Kind: execwire.StdinEnd})
+}
 
 // Resize gives the terminal of the command another size.
 func (s *ExecSocket) Resize(cols, rows uint16) error {
-	return s.tell(execMessage{Type: "resize", Cols: cols, Rows: rows})
+	return s.conn.Send(execwire.Frame{Kind: execwire.Resize, Size: api.WindowSize{Cols: cols, Rows: rows}})
 }
 
 // Signal sends the command a signal by its name, such as INT.
 func (s *ExecSocket) Signal(name string) error {
-	return s.tell(execMessage{Type: "signal", Name: name})
-}
-
-func (s *ExecSocket) tell(m execMessage) error {
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(m); err != nil {
-		return err
-	}
-	return s.conn.Write(s.ctx, websocket.MessageText, text.Bytes())
+	return s.conn.Send(execwire.Frame{Kind: execwire.Signal, Signal: name})
 }
 
 // Wait returns how the command ended, when it has.
@@ -300,6 +220,6 @@ func (s *ExecSocket) Close() error {
 	case <-s.done:
 		return nil
 	default:
-		return s.conn.Close(websocket.StatusNormalClosure, "")
+		return s.ws.Close(websocket.StatusNormalClosure, "")
 	}
 }

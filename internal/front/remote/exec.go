@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
 	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
@@ -62,7 +63,7 @@ func (e *Engine) attend(ctx context.Context, path string, r api.ExecRequest, std
 	}
 	defer sock.close()
 	res := &api.ExecResult{Cell: r.Cell}
-	sock.started = func(m message) {
+	sock.started = func(m execsocket.Message) {
 		res.ExecID = m.ExecID
 		if stdio.Started != nil {
 			stdio.Started(m.ExecID)
@@ -92,8 +93,13 @@ func (e *Engine) attend(ctx context.Context, path string, r api.ExecRequest, std
 	case err != nil:
 		return nil, failure(err)
 	}
-	res.ExitCode, res.Signal, res.TimedOut, res.Killed = m.ExitCode, signalNumber(m.Signal), m.TimedOut, m.Killed
-	res.EndedBy = m.EndedBy
+	if m.ExitCode != nil {
+		res.ExitCode = *m.ExitCode
+	}
+	if m.Signal != nil {
+		res.Signal = signalNumber(*m.Signal)
+	}
+	res.TimedOut, res.Killed, res.EndedBy = m.TimedOut, m.Killed, m.EndedBy
 	return res, nil
 }
 

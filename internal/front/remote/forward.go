@@ -38,7 +38,7 @@ func (e *Engine) Forward(ctx context.Context, name string, port int) (func(conte
 		switch {
 		case err != nil:
 			return forwardError(name, err)
-		case m.ExitCode != 0:
+		case m.ExitCode != nil && *m.ExitCode != 0:
 			return engine.ErrNoListener
 		}
 		return nil

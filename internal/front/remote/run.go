@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/text/quote"
@@ -28,7 +29,7 @@ func (e *Engine) Run(ctx context.Context, r api.RunRequest, stdio engine.Stdio) 
 		return nil, failure(err)
 	}
 	begun := make(chan string, 1)
-	sock.started = func(m message) { begun <- m.RunID }
+	sock.started = func(m execsocket.Message) { begun <- m.RunID }
 	// The socket stays open after the end of the context, for the result.
 	reading, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
