@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
@@ -77,7 +78,7 @@ type attachInput struct {
 func (s *Server) addExecSockets() {
 	s.addForward()
 	responses := func() map[string]*huma.Response {
-		return map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + "."}}
+		return map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execsocket.Protocol + "."}}
 	}
 	handleExchange(s, op.ExecSocket, responses(), s.execSocket)
 	handleExchange(s, op.Attach, responses(), func(ctx context.Context, x *exchange, in *attachInput) {

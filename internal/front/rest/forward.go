@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
@@ -22,7 +23,7 @@ type forwardInput struct {
 // subprotocol of commands does.
 func (s *Server) addForward() {
 	handleExchange(s, op.ForwardPort, map[string]*huma.Response{"101": {
-		Description: "A WebSocket with the subprotocol " + execProtocol + ", as of a command that copies its input to the port and its output from there. The exit code is 1 if nothing listens there.",
+		Description: "A WebSocket with the subprotocol " + execsocket.Protocol + ", as of a command that copies its input to the port and its output from there. The exit code is 1 if nothing listens there.",
 	}}, func(ctx context.Context, x *exchange, in *forwardInput) {
 		x.stream(ctx, func(ctx context.Context) {
 			join, err := x.engine.Forward(ctx, in.Cell, in.Port)

@@ -17,11 +17,8 @@ type messageReader struct {
 	schema   *huma.Schema
 }
 
-// The messages of callers.
-var (
-	runMessages  = sync.OnceValue(func() messageReader { return newMessageReader(reflect.TypeFor[api.RunSocketBody]()) })
-	execMessages = sync.OnceValue(func() messageReader { return newMessageReader(reflect.TypeFor[callerMessage]()) })
-)
+// runMessages reads the first message of the caller of a run.
+var runMessages = sync.OnceValue(func() messageReader { return newMessageReader(reflect.TypeFor[api.RunSocketBody]()) })
 
 func newMessageReader(t reflect.Type) messageReader {
 	configureHuma()

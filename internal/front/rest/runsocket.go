@@ -2,13 +2,14 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 )
@@ -17,7 +18,7 @@ import (
 // streams. The frames are those of commands in live cells.
 func (s *Server) addRunSocket() {
 	handleExchange(s, op.RunSocket, map[string]*huma.Response{"101": {
-		Description: "A WebSocket with the subprotocol " + execProtocol + ". The first message of the caller is the run, as for POST .../runs, with tty, cols, rows and term; " +
+		Description: "A WebSocket with the subprotocol " + execsocket.Protocol + ". The first message of the caller is the run, as for POST .../runs, with tty, cols, rows and term; " +
 			"the last one of the daemon has the type result or problem.",
 	}}, func(ctx context.Context, x *exchange, in *InCell) {
 		release, err := s.streams.admit(x.caller.name)
@@ -32,14 +33,6 @@ func (s *Server) addRunSocket() {
 	})
 }
 
-// runMessage is a text message of the daemon about a run.
-type runMessage struct {
-	Type    string         `json:"type"` // started, result or problem
-	RunID   string         `json:"run_id,omitempty"`
-	Result  *api.RunResult `json:"result,omitempty"`
-	Problem *api.Problem   `json:"problem,omitempty"`
-}
-
 // serveRunSocket runs a command for the caller of a socket. A caller that goes away
 // ends the run.
 func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
@@ -47,41 +40,40 @@ func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
 		x.fail(err)
 		return
 	}
-	conn, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{Subprotocols: execProtocols()})
+	ws, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{Subprotocols: execsocket.Protocols()})
 	if err != nil {
 		return // the library has answered
 	}
-	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(maxBody)
+	defer func() { _ = ws.CloseNow() }()
+	ws.SetReadLimit(maxBody)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sock := newExecSocket(ctx, x)
-	sock.conn = conn
-	job, err := s.awaitRun(ctx, x, conn, name)
+	job, err := s.awaitRun(ctx, x, ws, name)
+	sock.use(ctx, ws)
 	if err != nil {
-		sock.report(ctx, runMessage{Type: "problem", Problem: &s.problemOf(x.call, err).Problem})
-		_ = conn.Close(websocket.StatusNormalClosure, "")
+		sock.tell(execsocket.Message{Type: "problem", Problem: &s.problemOf(x.call, err).Problem})
+		_ = ws.Close(websocket.StatusNormalClosure, "")
 		return
 	}
-	conn.SetReadLimit(maxFrame)
 	go func() {
 		defer close(sock.heard)
-		sock.listen(context.WithoutCancel(ctx)) // until the socket is closed
-		sock.input.close(io.EOF)
+		sock.conn.Refuse(execwire.Listen(sock.conn, sock)) // until the socket is closed
+		sock.input.Close(io.EOF)
 		cancel()
 	}()
 	job.inSocket(ctx, sock)
-	sock.input.discard()
-	_ = conn.Close(websocket.StatusNormalClosure, "")
+	sock.input.Discard()
+	_ = ws.Close(websocket.StatusNormalClosure, "")
 	cancel()
 	<-sock.heard
 }
 
 // awaitRun reads the run that the caller asks for.
-func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn, name string) (*runJob, error) {
+func (s *Server) awaitRun(ctx context.Context, x *exchange, ws *websocket.Conn, name string) (*runJob, error) {
 	wait, cancel := context.WithTimeout(ctx, bodyTimeout)
 	defer cancel()
-	kind, text, err := conn.Read(wait)
+	kind, text, err := ws.Read(wait)
 	if err != nil || kind != websocket.MessageText {
 		return nil, api.Usagef("send the run first, as text", "the socket has no run")
 	}
@@ -122,20 +114,13 @@ func (j *runJob) inSocket(ctx context.Context, sock *execSocket) {
 	if j.input {
 		j.stdin = sock.input
 	}
-	res, err := j.run(ctx, stdio, sock.channel(ctx, channelStdout), sock.channel(ctx, channelStderr), func(id string) {
-		sock.report(ctx, runMessage{Type: "started", RunID: id})
+	res, err := j.run(ctx, stdio, sock.stream(execwire.Stdout), sock.stream(execwire.Stderr), func(id string) {
+		sock.tell(execsocket.Message{Type: "started", RunID: id})
 	})
-	last := runMessage{Type: "result", Result: res}
+	last := execsocket.Message{Type: "result", Result: res}
 	if err != nil {
 		// A run that has a result can still have failed: the caller gets both.
 		last.Type, last.Problem = "problem", &j.server.problemOf(j.call, err).Problem
 	}
-	sock.report(ctx, last)
-}
-
-func (s *execSocket) report(ctx context.Context, m runMessage) {
-	text, err := json.Marshal(m)
-	if err == nil {
-		_ = s.write(ctx, websocket.MessageText, text)
-	}
+	sock.tell(last)
 }

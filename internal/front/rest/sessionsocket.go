@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execsocket"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/engine"
 	"github.com/forkcell/forkcell/internal/session"
@@ -50,7 +51,7 @@ type agentSocketInput struct {
 // addAgentSocket adds the route of a WebSocket by which the first client of a session
 // executes its agent.
 func (s *Server) addAgentSocket() {
-	handleExchange(s, op.AgentSocket, map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + ". Closing it leaves the agent running."}}, s.agentSocket)
+	handleExchange(s, op.AgentSocket, map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execsocket.Protocol + ". Closing it leaves the agent running."}}, s.agentSocket)
 }
 
 func (s *Server) agentSocket(ctx context.Context, x *exchange, in *agentSocketInput) {

@@ -2,8 +2,12 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/api/execwire"
 )
 
 // TestLateSignals: signals that come when the command has ended do not keep its socket
@@ -15,20 +19,19 @@ func TestLateSignals(t *testing.T) {
 	obeyed := make(chan error, 1)
 	go func() {
 		for range 3 {
-			for _, text := range []string{`{"type":"signal","name":"KILL"}`, `{"type":"resize","cols":80,"rows":24}`} {
-				if err := s.obey([]byte(text)); err != nil {
-					obeyed <- err
-					return
-				}
+			if err := s.Signal("KILL"); err != nil {
+				obeyed <- err
+				return
 			}
+			s.Resize(api.WindowSize{Cols: 80, Rows: 24})
 		}
-		obeyed <- nil
+		obeyed <- s.Signal("NONE")
 	}()
 	cancel()
 	select {
 	case err := <-obeyed:
-		if err != nil {
-			t.Error(err)
+		if !errors.Is(err, execwire.ErrMessage) {
+			t.Errorf("a signal that does not exist: %v", err)
 		}
 	case <-time.After(time.Minute):
 		t.Error("the messages after the end of the command are waited on")
