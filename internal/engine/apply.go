@@ -136,7 +136,7 @@ func (a *application) prepare() error {
 		return refused
 	}
 	if err != nil && a.source {
-		return a.e.sourceGone(a.cell, err, "`forkcell apply "+quote.Arg(a.cell.Name)+" --to DIR` names where it is now")
+		return home.SourceGone(a.cell, err, "`forkcell apply "+quote.Arg(a.cell.Name)+" --to DIR` names where it is now")
 	}
 	if err != nil {
 		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), quote.Cause(err))

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/apply"
-	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
 	"github.com/forkcell/forkcell/internal/storage/outgoing"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
@@ -22,65 +19,6 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
-
-// stateTree reads the repositories in the workspace of a state.
-type stateTree struct {
-	e    *Engine
-	cell store.Cell
-	at   store.Checkpoint
-	tree *tree.Tree
-}
-
-func (e *Engine) stateTree(c store.Cell, at store.Checkpoint) (*stateTree, error) {
-	t, err := e.Tree(at, workspace.AreaWorkspace)
-	return &stateTree{e, c, at, t}, err
-}
-
-func (s *stateTree) Root() string { return s.cell.MountAt }
-
-func (s *stateTree) lookup(name string) (tree.Entry, error) {
-	entry, ok, err := s.tree.Lookup(name)
-	if err == nil && !ok {
-		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return entry, err
-}
-
-func (s *stateTree) Open(name string) (*os.File, error) {
-	entry, err := s.lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	if entry.Kind != tree.KindFile {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fsx.ErrNotRegular}
-	}
-	return s.e.Workspace.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, workspace.AreaWorkspace, name, entry)
-}
-
-func (s *stateTree) Names(name string) ([]string, error) {
-	children, err := s.Children(name)
-	names := make([]string, len(children))
-	for i, c := range children {
-		names[i] = c.Name
-	}
-	return names, err
-}
-
-func (s *stateTree) Children(name string) ([]secretfiles.Child, error) {
-	entry, err := s.lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	if entry.Kind != tree.KindDir {
-		return nil, &fs.PathError{Op: "list", Path: name, Err: fs.ErrInvalid}
-	}
-	children, err := s.tree.Children(entry.Sub)
-	out := make([]secretfiles.Child, len(children))
-	for i, c := range children {
-		out[i] = secretfiles.Child{Name: c.Name, Dir: c.Kind == tree.KindDir, File: c.Kind == tree.KindFile}
-	}
-	return out, err
-}
 
 // gitDirs returns the directories of repositories that are in any of several views.
 func gitDirs(views ...*outgoing.View) *secretfiles.GitDirs {
@@ -120,11 +58,11 @@ type claim struct{ source, what string }
 
 // trackedPaths returns what the repositories of two states track.
 func (s *held) trackedPaths(ctx context.Context, from, to store.Checkpoint) (was, now secretfiles.Claims, err error) {
-	base, err := s.e.stateTree(s.cell, from)
+	base, err := s.e.StateTree(s.cell, from)
 	if err != nil {
 		return was, now, err
 	}
-	theirs, err := s.e.stateTree(s.cell, to)
+	theirs, err := s.e.StateTree(s.cell, to)
 	if err != nil {
 		return was, now, err
 	}
@@ -208,11 +146,11 @@ func (a *application) heldRepositories(ctx context.Context, allowed func(path st
 // brokenRefs lists the refs of the target's repositories that would lose their commit:
 // the plan removes objects, leaves the ref, and the cell does not have the commit.
 func (a *application) brokenRefs() ([]claim, error) {
-	base, err := a.e.stateTree(a.cell, a.base)
+	base, err := a.e.StateTree(a.cell, a.base)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := a.e.stateTree(a.cell, a.theirs)
+	theirs, err := a.e.StateTree(a.cell, a.theirs)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
-	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
@@ -26,14 +25,14 @@ import (
 // states finds the accepted state, the only one that an apply may write, and the
 // state to compare it with.
 func (a *application) states() error {
-	var waiting *oldestUndecided
+	var waiting *home.OldestUndecided
 	var hint string
 	err := a.e.Store.View(func(tx *store.Tx) (err error) {
-		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
+		if a.theirs, waiting, err = home.NewestAccepted(tx, a.cell, a.head); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if hint, err = a.acceptHint(tx, " --apply", "accepts and applies it"); err != nil {
+			if hint, err = home.AcceptHint(tx, a.cell, " --apply", "accepts and applies it"); err != nil {
 				return err
 			}
 		}
@@ -48,7 +47,7 @@ func (a *application) states() error {
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
 		return api.Refusef(api.CodePending, hint,
-			"%s: only accepted changes are applied", waiting.describe(a.cell))
+			"%s: only accepted changes are applied", waiting.Describe(a.cell))
 	}
 	return nil
 }
@@ -59,89 +58,7 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
 		return a.e.FindCheckpoint(tx, a.cell, "base")
 	}
-	return a.baseState(tx, a.theirs)
-}
-
-// baseState returns the state of the source that a state of the cell builds on: the
-// last applied state, without the changes that a refresh took from the source after
-// this state was made. Those changes are the source's.
-func (s *held) baseState(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
-	base, err := tx.Checkpoint(s.cell.Applied)
-	if err == nil && base.Kind == kindSource {
-		base, err = knownSource(tx, base, state)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return base, api.Refusef(api.CodeStateLost, fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
-			"the state that was last applied from %s is lost, so the changes to write cannot be determined", s.cell.Name)
-	}
-	return base, err
-}
-
-// knownSource returns the newest of a state of the source and those before it that a
-// state builds on.
-func knownSource(tx *store.Tx, source, state store.Checkpoint) (store.Checkpoint, error) {
-	line, err := tx.Lineage(state.ID)
-	if err != nil {
-		return source, err
-	}
-	known := map[string]bool{}
-	for _, c := range line {
-		known[c.ID], known[c.Source] = true, true
-	}
-	for err == nil && source.Kind == kindSource && !known[source.ID] {
-		source, err = tx.Checkpoint(source.Parent)
-	}
-	return source, err
-}
-
-// kindSource is the kind of a state of the source that a refresh sealed.
-const kindSource = "source"
-
-// oldestUndecided is the oldest state in a lineage that a cell has not accepted.
-type oldestUndecided struct {
-	state store.Checkpoint
-	run   *store.Run // the run that made the state; nil if it was captured from a live cell
-}
-
-func (u *oldestUndecided) describe(c store.Cell) string {
-	if u.run == nil && u.state.Kind == statements.UnclaimedState {
-		return fmt.Sprintf("the statement of checkpoint %s is lost, and with it whether it was accepted", u.state.ID)
-	}
-	if u.run == nil {
-		return fmt.Sprintf("checkpoint %s was captured of a live cell and is not accepted", u.state.ID)
-	}
-	return fmt.Sprintf("run %s is %s", u.run.ID, home.DecisionIn(c, *u.run))
-}
-
-// newestAccepted returns the newest state of a lineage up to which the cell has
-// accepted everything, and the first undecided state after it.
-func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *oldestUndecided, error) {
-	line, err := tx.Lineage(from.ID)
-	if err != nil || len(line) == 0 {
-		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s is not in the history", from.ID))
-	}
-	newest := line[len(line)-1]
-	for _, c := range slices.Backward(line) {
-		waiting, err := home.IsUnaccepted(tx, cell, c)
-		if err == nil && waiting && c.ID == newest.ID {
-			// The ancestors are lost, too: nothing of the lineage is accepted.
-			newest, err = tx.Checkpoint(cell.Applied)
-		}
-		if err != nil || waiting {
-			return newest, &oldestUndecided{state: c}, err
-		}
-		if c.RunID != "" {
-			r, err := tx.Run(c.RunID)
-			if err != nil {
-				return newest, nil, err
-			}
-			if !home.AcceptedIn(cell, r, c) {
-				return newest, &oldestUndecided{c, &r}, nil
-			}
-		}
-		newest = c
-	}
-	return newest, nil, nil
+	return home.BaseState(tx, a.cell, a.theirs)
 }
 
 // plan compares three sides: the last applied state, the accepted state of the
@@ -180,11 +97,11 @@ func (a *application) plan(ctx context.Context) error {
 	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
 		Meaning: indexes(a.repos, map[apply.Side]gitread.Files{
-			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
+			apply.BaseSide: a.e.TreeOf(a.cell, a.base, base), apply.TheirSide: a.e.TreeOf(a.cell, a.theirs, theirs),
 			apply.OurSide: secretfiles.InDir(a.target),
 		}),
-		Open: openSides(map[apply.Side]sideOpener{
-			apply.BaseSide: a.e.filesOf(a.cell, a.base), apply.TheirSide: a.e.filesOf(a.cell, a.theirs), apply.OurSide: filesIn(a.target),
+		Open: openSides(map[apply.Side]home.FileOpener{
+			apply.BaseSide: a.e.FilesOf(a.cell, a.base), apply.TheirSide: a.e.FilesOf(a.cell, a.theirs), apply.OurSide: filesIn(a.target),
 		}),
 	})
 	if err != nil {
@@ -246,26 +163,12 @@ func (a *application) setAside() {
 	}
 }
 
-// sideOpener opens a file of one side of a comparison.
-type sideOpener func(path string, e tree.Entry) (*os.File, error)
-
-func openSides(sides map[apply.Side]sideOpener) func(apply.Side, string, tree.Entry) (*os.File, error) {
+func openSides(sides map[apply.Side]home.FileOpener) func(apply.Side, string, tree.Entry) (*os.File, error) {
 	return func(side apply.Side, path string, e tree.Entry) (*os.File, error) { return sides[side](path, e) }
 }
 
-// filesOf opens the files of a state.
-func (e *Engine) filesOf(c store.Cell, at store.Checkpoint) sideOpener {
-	return func(path string, entry tree.Entry) (*os.File, error) {
-		f, err := e.Workspace.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, path, entry)
-		if err != nil {
-			return nil, home.LayerError(at, err)
-		}
-		return f, nil
-	}
-}
-
 // filesIn opens the files of a directory.
-func filesIn(d *fsx.Dir) sideOpener {
+func filesIn(d *fsx.Dir) home.FileOpener {
 	return func(path string, _ tree.Entry) (*os.File, error) { return d.OpenFile(path) }
 }
 

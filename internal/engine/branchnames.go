@@ -11,10 +11,10 @@ import (
 // the right to decide, and with a name that the caller could not see; and of a cell that
 // does not have the revision that the caller expects.
 func (e *Engine) mayBranch(c store.Cell, req api.BranchRequest) error {
-	if err := e.checkRevision(c); err != nil {
+	if err := e.CheckRevision(c); err != nil {
 		return err
 	}
-	if err := e.mayMakeLike(c); err != nil {
+	if err := e.MayMakeLike(c); err != nil {
 		return err
 	}
 	// The supervisor takes the first free name. A later one has less of the cell's name.

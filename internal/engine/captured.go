@@ -42,7 +42,7 @@ func (s *held) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 // isAcceptedState reports whether the present state is a captured one, or was made from
 // one, that is accepted already, and no run waits for a decision.
 func (s *held) isAcceptedState(tx *store.Tx) (bool, error) {
-	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+	if _, err := home.NewestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
 	line, err := tx.Lineage(s.head.ID)
@@ -64,7 +64,7 @@ func (s *held) isAcceptedState(tx *store.Tx) (bool, error) {
 // stateBeforeCaptured returns the state before the oldest captured one that is not
 // accepted, or none if an undecided run is to be rejected first.
 func (s *held) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
-	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+	if _, err := home.NewestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
 		return before, err
 	}
 	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)

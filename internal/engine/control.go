@@ -89,7 +89,7 @@ func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 	} else if err != nil {
 		return api.Failf(api.CodeControl, err, "show the committed instruction files")
 	}
-	files, err := r.e.stateTree(r.cell, r.head)
+	files, err := r.e.StateTree(r.cell, r.head)
 	if err != nil {
 		return home.StateError(r.head, err)
 	}
@@ -150,7 +150,7 @@ const maxIndex = 64 << 20
 
 // skipHidden shows indexes of git in which the hidden paths are skipped: git then takes
 // none of them for removed. What cannot be read is shown as it is.
-func (m *controlMasks) skipHidden(ctx context.Context, files *stateTree, hidden []string) error {
+func (m *controlMasks) skipHidden(ctx context.Context, files *home.StateTree, hidden []string) error {
 	if len(hidden) == 0 {
 		return nil
 	}

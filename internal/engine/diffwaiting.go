@@ -103,7 +103,7 @@ func (d *comparison) appliedState(tx *store.Tx, state store.Checkpoint) (store.C
 	if d.cell.Live != "" || d.cell.Source == "" {
 		return store.Checkpoint{}, nil
 	}
-	c, err := (&held{e: d.e, cell: d.cell}).baseState(tx, state)
+	c, err := home.BaseState(tx, d.cell, state)
 	if api.CodeOf(err) == api.CodeStateLost {
 		return store.Checkpoint{}, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/inventory"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
@@ -19,9 +20,6 @@ import (
 )
 
 // This file carries out the end of a cell's time. Expire and Expirer decide when.
-
-// heldByExpiry is the purpose in the lock of a cell whose time is up.
-const heldByExpiry = "expire"
 
 // expiryActor is the actor of statements that no caller asked for.
 const expiryActor = "expiry"
@@ -122,7 +120,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	if x.Cause == api.CauseIdle && x.Action != api.OnTimeoutRemove {
 		return false, nil // there is nothing to stop
 	}
-	s, err := e.holdFor(ctx, x.name, heldByExpiry, 0, x.Action == api.OnTimeoutRemove)
+	s, err := e.holdFor(ctx, x.name, home.HeldByExpiry, 0, x.Action == api.OnTimeoutRemove)
 	if api.KindOf(err) == api.NotFound {
 		return false, nil // it was renamed or removed meanwhile
 	}

@@ -77,7 +77,7 @@ func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest, expect *i
 	if f.from, err = e.FindCell(req.Cell); err != nil {
 		return f, err
 	}
-	if err := e.mayMakeLike(f.from); err != nil {
+	if err := e.MayMakeLike(f.from); err != nil {
 		return f, err
 	}
 	if _, err := newSettings(nil, req.Settings); err != nil {
@@ -137,7 +137,7 @@ func (f forking) checkRevision(tx *store.Tx) error {
 	if f.captured && f.at.ID != f.from.Head { // files that are as before get no new state
 		own = 1
 	}
-	return unchangedBut(tx, f.from, f.expect, own)
+	return home.UnchangedBut(tx, f.from, f.expect, own)
 }
 
 // makeForks makes the cells. also runs in the transaction that records them.

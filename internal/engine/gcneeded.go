@@ -76,7 +76,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	for _, c := range all {
 		// A captured state of a live cell is needed as long as its run is. So is the
 		// state of a directory that others had changed when a run was undone there.
-		needed[c.ID] = needed[c.ID] || c.Kind == home.KindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
+		needed[c.ID] = needed[c.ID] || c.Kind == home.KindLive && begun[c.Parent] || c.Kind == home.KindDrift && ended[c.Parent]
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, e.needRecentlyLeft(tx, req, removed, needed)
@@ -179,7 +179,7 @@ func needOrigin(tx *store.Tx, needed map[string]bool, id string) error {
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // it is lost, and so is its origin
 		}
-		if err != nil || c.Kind != kindSource {
+		if err != nil || c.Kind != home.KindSource {
 			return err
 		}
 		id = c.Parent

@@ -114,10 +114,6 @@ func (s *held) catchUp(ctx context.Context) error {
 	return err
 }
 
-// kindDrift is the kind of a state with changes that were found in a live
-// directory.
-const kindDrift = "drift"
-
 type drifted struct {
 	store.Checkpoint
 	changed int
@@ -133,7 +129,7 @@ func (s *held) drift(ctx context.Context, at store.Checkpoint) (*drifted, error)
 	if sealed.Unchanged {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &drifted{s.e.NewCheckpoint(s.cell, at.ID, kindDrift, "", sealed), sealed.Changed}, nil
+	return &drifted{s.e.NewCheckpoint(s.cell, at.ID, home.KindDrift, "", sealed), sealed.Changed}, nil
 }
 
 func (s *held) recordDrift(tx *store.Tx, next *drifted) error {

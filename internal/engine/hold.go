@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -34,14 +32,14 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 	lock, err := e.Store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
 		// Waiting does not help a caller who expects another revision.
-		return nil, cmp.Or(e.checkRevision(c), e.busyError(c, what, err))
+		return nil, cmp.Or(e.CheckRevision(c), e.BusyError(c, what, err))
 	}
 	s.e, s.cell, s.cellLock = e, c, lock
 	if err := s.open(ctx, name, what); err != nil {
 		s.release()
 		return nil, err
 	}
-	if s.races && what != heldByRemove {
+	if s.races && what != home.HeldByRemove {
 		s.unlockHome()
 		e.settleRaces(ctx)
 		if err := s.relockHome(); err != nil {
@@ -61,67 +59,6 @@ func (e *Engine) makeRoom(what string) error {
 	return e.Store.MakeRoom()
 }
 
-// codeLive is the code of errors about a cell that is live.
-const codeLive = api.CodeLive
-
-// busyError names the process that holds a cell, and what the caller can do.
-func (e *Engine) busyError(c store.Cell, wanted string, err error) error {
-	name := c.Name
-	if busy, ok := errors.AsType[*store.BusyError](err); ok {
-		text := fmt.Sprintf("cell %s is busy: %v", name, busy)
-		switch h := busy.Holder; {
-		case h.What == home.HeldByStart && h.Ending:
-			text = fmt.Sprintf("cell %s is being stopped by its supervisor, process %d", name, h.PID)
-		case h.What == home.HeldByStart:
-			return &api.Error{
-				Kind: api.Busy, Code: codeLive, Err: err,
-				Message: fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
-				Hint:    fmt.Sprintf("%s, `forkcell stop %s` ends it", e.useOf(c), name),
-			}
-		}
-		hint := "`forkcell status " + name + "` shows when it has ended"
-		if wanted == "run" || wanted == home.HeldByStart {
-			hint = "give --wait to wait for it"
-		}
-		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: text, Hint: hint, Err: err}
-	}
-	return err
-}
-
-// useOf names the command that works with a live cell: nothing is executed in one that
-// is paused, or a template.
-func (e *Engine) useOf(c store.Cell) string {
-	runs, err := e.UnfinishedRuns(c)
-	switch {
-	case err != nil || len(runs) == 0:
-	case runs[len(runs)-1].Paused:
-		return "`forkcell resume " + c.Name + "` continues it"
-	case runs[len(runs)-1].Template:
-		return "`forkcell branch " + c.Name + "` makes a cell to use"
-	}
-	return "`forkcell exec " + c.Name + " -- CMD` runs a command in it"
-}
-
-// mayRunIn refuses a caller who may not run commands in a cell with the backend delta:
-// what they write is in its directory at once.
-func (e *Engine) mayRunIn(c store.Cell) error {
-	if err := e.mayMakeLike(c); err != nil || c.Live == "" {
-		return err
-	}
-	if c.Live == e.Workspace.LivePath(c.ID) {
-		return nil // that of a fork is in the home
-	}
-	return e.Caller.MayUsePath(c.Live)
-}
-
-// mayMakeLike refuses a caller who may not make a cell with the backend of another one.
-func (e *Engine) mayMakeLike(c store.Cell) error {
-	if c.Live == "" {
-		return nil
-	}
-	return e.Caller.MayDecide("a cell with the backend delta")
-}
-
 func (s *held) open(ctx context.Context, name, what string) error {
 	var err error
 	if s.homeLock, err = s.e.Store.LockHome(false); err != nil {
@@ -134,7 +71,7 @@ func (s *held) open(ctx context.Context, name, what string) error {
 	if s.cell.Name != name {
 		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
-	if err := s.e.mayRunIn(s.cell); err != nil {
+	if err := s.e.MayRunIn(s.cell); err != nil {
 		return err
 	}
 	if unfinished {
@@ -142,35 +79,10 @@ func (s *held) open(ctx context.Context, name, what string) error {
 			return err
 		}
 	}
-	if err := s.e.checkRevision(s.cell); err != nil {
+	if err := s.e.CheckRevision(s.cell); err != nil {
 		return err
 	}
 	return s.refusePaused(what)
-}
-
-// checkRevision refuses a cell that does not have the revision that the caller expects.
-func (e *Engine) checkRevision(c store.Cell) error {
-	if e.Caller.Expect == nil {
-		return nil
-	}
-	return e.Store.View(func(tx *store.Tx) error { return checkRevision(tx, c, e.Caller.Expect) })
-}
-
-// checkRevision refuses a cell that does not have a revision; nil is any.
-func checkRevision(tx *store.Tx, c store.Cell, expect *int64) error {
-	return unchangedBut(tx, c, expect, 0)
-}
-
-// unchangedBut is unchanged for a cell about which the caller has made statements since.
-func unchangedBut(tx *store.Tx, c store.Cell, expect *int64, own int) error {
-	if expect == nil {
-		return nil
-	}
-	now, err := tx.LastOfCell(c.ID, own)
-	if err == nil && now != *expect {
-		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *expect)
-	}
-	return err
 }
 
 // recheck reads the cell again and reports whether work on it was left unfinished.

@@ -33,7 +33,7 @@ func (s *held) commitInstructions(ctx context.Context) ([]string, error) {
 		if held, err = s.e.asideOf(tx, s.cell); err != nil || held != nil {
 			return err
 		}
-		base, err = s.baseState(tx, s.head)
+		base, err = home.BaseState(tx, s.cell, s.head)
 		return err
 	})
 	if err != nil || held != nil {
@@ -78,7 +78,7 @@ func (e *Engine) CommitInstructions(ctx context.Context, cell string, sources []
 	if err != nil || len(edits) == 0 {
 		return err
 	}
-	next, err := s.derive(ctx, s.head, kindSource, edits)
+	next, err := s.derive(ctx, s.head, home.KindSource, edits)
 	if err != nil || !slices.Contains(sources, next.Root()) {
 		return err
 	}
@@ -112,11 +112,11 @@ func (s *held) committedInstructions(base store.Checkpoint) (map[string]*gitread
 
 // committedState is committed for a repository in a state.
 func (s *held) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
-	files, err := s.e.stateTree(s.cell, at)
+	files, err := s.e.StateTree(s.cell, at)
 	if err != nil {
 		return nil, home.StateError(at, err)
 	}
-	git, there, err := files.tree.Lookup(".git")
+	git, there, err := files.Tree.Lookup(".git")
 	if err != nil || !there {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func digestOf(text []byte) (tree.Hash, error) {
 
 // takeInstructions seals the source and the cell with the committed files.
 func (s *held) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
-	applied, err := s.derive(ctx, base, kindSource, was)
+	applied, err := s.derive(ctx, base, home.KindSource, was)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)
 	}

@@ -29,7 +29,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	c, err := e.FindCell(req.Cell)
 	if err == nil {
 		// The supervisor does not know this caller.
-		err = errors.Join(e.mayRunIn(c), e.checkRevision(c))
+		err = errors.Join(e.MayRunIn(c), e.CheckRevision(c))
 	}
 	if err == nil {
 		e, err = e.withOwn(c, req.Policy)
@@ -144,7 +144,7 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 func (e *Engine) DialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.FindLive(cell)
 	if err == nil {
-		err = errors.Join(e.mayRunIn(c), e.checkRevision(c))
+		err = errors.Join(e.MayRunIn(c), e.CheckRevision(c))
 	}
 	if err != nil || client != nil {
 		return client, err

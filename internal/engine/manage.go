@@ -29,7 +29,7 @@ const forceWait = 10 * time.Second
 
 // withForce adds the --force flag to the hint of a refusal about a live cell.
 func withForce(err error) error {
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == codeLive {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeLive {
 		c := *e
 		c.Hint += "; --force stops it first"
 		return &c
@@ -61,7 +61,7 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 		if err != nil {
 			return err
 		}
-		if err := e.checkRevision(c); err != nil {
+		if err := e.CheckRevision(c); err != nil {
 			return err
 		}
 		if c.Paused != nil && !req.Stop {

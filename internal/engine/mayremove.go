@@ -68,15 +68,14 @@ func (e *Engine) unappliedWork(tx *store.Tx, c store.Cell, head store.Checkpoint
 	if c.Live == c.Source && c.Live != "" {
 		return none, none, nil // the cell works in its source
 	}
-	state, _, err := newestAccepted(tx, c, head)
+	state, _, err := home.NewestAccepted(tx, c, head)
 	if err != nil {
 		return none, none, err
 	}
 	if elsewhere, err := hasElsewhere(tx, c, state); err != nil || elsewhere {
 		return none, none, err
 	}
-	s := &held{e: e, cell: c, head: head}
-	base, err := s.baseState(tx, state)
+	base, err := home.BaseState(tx, c, state)
 	if api.CodeOf(err) == api.CodeStateLost {
 		return state, none, nil // what the source has is not known
 	}

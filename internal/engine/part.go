@@ -45,8 +45,8 @@ func (s *held) selectedPart(ctx context.Context, from, to store.Checkpoint, pick
 	if err != nil {
 		return nil, err
 	}
-	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick, Open: openSides(map[apply.Side]sideOpener{
-		apply.BaseSide: s.e.filesOf(s.cell, from), apply.TheirSide: s.e.filesOf(s.cell, to), apply.OurSide: s.e.filesOf(s.cell, from),
+	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick, Open: openSides(map[apply.Side]home.FileOpener{
+		apply.BaseSide: s.e.FilesOf(s.cell, from), apply.TheirSide: s.e.FilesOf(s.cell, to), apply.OurSide: s.e.FilesOf(s.cell, from),
 	})})
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (e *Engine) pausedAlready(name string) (*api.PauseResult, error) {
 
 // stopPaused ends a cell that is paused on disk. Its files were sealed by the pause.
 func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, error) {
-	s, err := e.hold(ctx, name, heldByStop, 0)
+	s, err := e.hold(ctx, name, home.HeldByStop, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (e *Engine) stopFirst(ctx context.Context, cell, why string) (*Engine, *api
 	if !live {
 		return e, nil, nil
 	}
-	if err := e.checkRevision(c); err != nil {
+	if err := e.CheckRevision(c); err != nil {
 		return nil, nil, err
 	}
 	who := e.Caller

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/moments"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -12,9 +13,6 @@ import (
 )
 
 // This file is about cells that are paused on disk: no process of them exists.
-
-// heldByStop is the purpose in the lock of a paused cell that is ended.
-const heldByStop = "stop"
 
 // pausedError reports whether an error is that of a paused cell.
 func pausedError(err error) bool {
@@ -26,7 +24,7 @@ func pausedError(err error) bool {
 // the cell alone, or ends the pause.
 func keptWhilePaused(what string) bool {
 	switch what {
-	case "accept", "apply", "checkpoint", "finish", "publish", "rename", "settle", heldByRemove, heldByExpiry, heldByStop:
+	case "accept", "apply", "checkpoint", "finish", "publish", "rename", "settle", home.HeldByRemove, home.HeldByExpiry, home.HeldByStop:
 		return true
 	}
 	return false

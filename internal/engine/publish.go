@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
@@ -19,6 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
 	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // maxTrailers bounds the receipts that a commit names.
@@ -106,12 +106,7 @@ func (p *publication) openRepository() (*fsx.Dir, error) {
 	case p.req.To != "":
 		return nil, api.Usagef("give the directory of a repository with --to", "%s: %v", quote.Path(p.to), quote.Cause(err))
 	}
-	return nil, p.e.sourceGone(p.cell, err, "`forkcell publish "+quote.Arg(p.cell.Name)+" --to DIR` names where it is now")
-}
-
-// sourceGone is the error about a source directory that cannot be opened.
-func (e *Engine) sourceGone(c store.Cell, err error, hint string) error {
-	return api.Refusef(api.CodeNoSource, "move it back, or "+hint, "source %s: %v", quote.Path(c.Source), quote.Cause(err))
+	return nil, home.SourceGone(p.cell, err, "`forkcell publish "+quote.Arg(p.cell.Name)+" --to DIR` names where it is now")
 }
 
 // scratch makes a directory for one publication, which a later gc removes if this
@@ -136,14 +131,14 @@ func (p *publication) prepare() error {
 	if err := p.readSettings(); err != nil {
 		return err
 	}
-	var waiting *oldestUndecided
+	var waiting *home.OldestUndecided
 	var hint string
 	err := p.e.Store.View(func(tx *store.Tx) (err error) {
-		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
+		if p.accepted, waiting, err = home.NewestAccepted(tx, p.cell, p.head); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if hint, err = p.acceptHint(tx, "", "accepts it"); err != nil {
+			if hint, err = home.AcceptHint(tx, p.cell, "", "accepts it"); err != nil {
 				return err
 			}
 		}
@@ -160,7 +155,7 @@ func (p *publication) prepare() error {
 		return nil
 	}
 	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
-		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.describe(p.cell))
+		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.Describe(p.cell))
 	}
 	p.runs, err = p.e.receiptsIn(p.cell, p.accepted)
 	return err

@@ -39,7 +39,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 	p.began = []startingState{{state: oldest, tree: t}}
 	for i := len(line) - 2; i >= 0; i-- {
 		source := line[i]
-		if source.Kind != kindSource {
+		if source.Kind != home.KindSource {
 			if source.Source == "" {
 				continue
 			}
@@ -65,7 +65,7 @@ func (p *publication) findReceivedBegan(tx *store.Tx) error {
 		return err
 	}
 	id := p.accepted.Source
-	if p.accepted.Kind == kindSource {
+	if p.accepted.Kind == home.KindSource {
 		id = p.accepted.ID
 	}
 	for id != "" && id != first.ID {
@@ -73,7 +73,7 @@ func (p *publication) findReceivedBegan(tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if state.Kind != kindSource {
+		if state.Kind != home.KindSource {
 			id = state.Source
 			continue
 		}
@@ -204,7 +204,7 @@ func (p *publication) file(at store.Checkpoint, path string, e tree.Entry) *publ
 	case tree.KindDir:
 		return nil
 	case tree.KindFile:
-		open := p.e.filesOf(p.cell, at)
+		open := p.e.FilesOf(p.cell, at)
 		return &publish.File{Executable: executable(e), Open: func() (io.ReadCloser, error) { return open(path, e) }}
 	case tree.KindSymlink:
 		return &publish.File{Link: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(e.Target)), nil }}

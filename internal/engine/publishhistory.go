@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
@@ -21,7 +22,7 @@ func (p *publication) history() (*publish.History, error) {
 	if !p.req.KeepCommits {
 		return nil, nil //nolint:nilnil // not asked for
 	}
-	state, err := p.e.stateTree(p.cell, p.accepted)
+	state, err := p.e.StateTree(p.cell, p.accepted)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (p *publication) history() (*publish.History, error) {
 }
 
 // objectFiles lists the files in which the repository of a state keeps its objects.
-func objectFiles(state *stateTree) ([]publish.ObjectFile, error) {
+func objectFiles(state *home.StateTree) ([]publish.ObjectFile, error) {
 	const root = ".git/objects"
 	dirs, err := state.Children(root)
 	if err != nil {

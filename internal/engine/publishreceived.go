@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/text/quote"
 	"github.com/forkcell/forkcell/receipt"
@@ -61,7 +62,7 @@ func (e *Engine) RecordPublication(_ context.Context, b api.PublicationRequest) 
 			err = api.Missing("cell", name, "it was renamed or removed meanwhile")
 		}
 		if err == nil {
-			err = checkRevision(tx, c, e.Caller.Expect)
+			err = home.CheckRevision(tx, c, e.Caller.Expect)
 		}
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationReq
 	if err != nil {
 		return err
 	}
-	newest, _, err := newestAccepted(tx, c, head)
+	newest, _, err := home.NewestAccepted(tx, c, head)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/sandbox/live/supervise"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
@@ -64,11 +65,11 @@ func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 		return nil, err
 	}
 	// It is compared again when the forks are recorded: this is for the right refusal.
-	if err := e.Store.View(func(tx *store.Tx) error { return checkRevision(tx, from, o.Expect) }); err != nil {
+	if err := e.Store.View(func(tx *store.Tx) error { return home.CheckRevision(tx, from, o.Expect) }); err != nil {
 		return nil, err
 	}
 	if holder, live := e.Supervisor(from); live && o.Accept {
-		return nil, e.busyError(from, "race", &store.BusyError{Holder: holder})
+		return nil, e.BusyError(from, "race", &store.BusyError{Holder: holder})
 	}
 	if o.Accept {
 		if err := e.noEarlierWork(from); err != nil {

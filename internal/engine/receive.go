@@ -35,12 +35,12 @@ func (e *Engine) AcceptedState(_ context.Context, cell string, roots []string, r
 		if err != nil {
 			return err
 		}
-		state, waiting, err := newestAccepted(tx, c, head)
+		state, waiting, err := home.NewestAccepted(tx, c, head)
 		if err != nil {
 			return err
 		}
 		if waiting != nil {
-			res.Undecided = waiting.describe(c)
+			res.Undecided = waiting.Describe(c)
 		}
 		accepted, res.CheckpointID, res.Root = state, state.ID, state.Root()
 		line, err := tx.Lineage(state.ID)
@@ -90,7 +90,7 @@ func sourcesIn(tx *store.Tx, line []store.Checkpoint) ([]string, error) {
 			}
 			roots = append(roots, source.Root())
 		}
-		if c.Kind == kindSource || i == len(line)-1 {
+		if c.Kind == home.KindSource || i == len(line)-1 {
 			roots = append(roots, c.Root())
 		}
 	}
@@ -132,7 +132,7 @@ func (e *Engine) pastSources(tx *store.Tx, c store.Cell) ([]store.Checkpoint, er
 			return nil, err
 		}
 		states = append(states, state)
-		if id = state.Source; state.Kind == kindSource {
+		if id = state.Source; state.Kind == home.KindSource {
 			id = state.Parent
 		}
 	}
@@ -147,7 +147,7 @@ func sourceStates(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
 			return nil, err
 		}
 		states = append(states, state)
-		if state.Kind != kindSource {
+		if state.Kind != home.KindSource {
 			return states, nil
 		}
 		id = state.Parent
@@ -228,7 +228,7 @@ func (s *held) receive(ctx context.Context, state api.ReceiveRequest, open func(
 		}
 		applied = states[0]
 		at := slices.IndexFunc(states, func(c store.Checkpoint) bool { return slices.Contains(state.Sources, c.Root()) })
-		if at >= 0 && states[at].Kind == kindSource {
+		if at >= 0 && states[at].Kind == home.KindSource {
 			source = &states[at]
 		}
 		return nil

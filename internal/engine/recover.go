@@ -81,7 +81,7 @@ func atWork(name string, h store.Holder) *api.Error {
 	}
 	if h.What == home.HeldByStart {
 		what = fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
-		out.Code = codeLive
+		out.Code = api.CodeLive
 		// Without a database no other command knows the cell's name; the supervisor
 		// ends cleanly on a signal.
 		out.Hint = fmt.Sprintf("end it first: `forkcell stop %s`, or where the database is lost `kill %d`", quote.Arg(name), h.PID)

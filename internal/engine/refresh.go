@@ -104,8 +104,8 @@ func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.Ref
 	}
 	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
 		OnConflict: mode, Refresh: true, Owners: true, Names: apply.Names(headTree),
-		Open: openSides(map[apply.Side]sideOpener{
-			apply.BaseSide: s.e.filesOf(s.cell, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.filesOf(s.cell, s.head),
+		Open: openSides(map[apply.Side]home.FileOpener{
+			apply.BaseSide: s.e.FilesOf(s.cell, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.FilesOf(s.cell, s.head),
 		}),
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *held) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, erro
 			}
 		}
 	}
-	return s.baseState(tx, s.head)
+	return home.BaseState(tx, s.cell, s.head)
 }
 
 // openedSource is the present source of a cell.
@@ -204,7 +204,7 @@ func (s *held) takeSource(ctx context.Context, src *openedSource, base store.Che
 	if err := spend(ctx, taken); err != nil {
 		return err
 	}
-	applied, err := s.derive(ctx, base, kindSource, edits)
+	applied, err := s.derive(ctx, base, home.KindSource, edits)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)
 	}

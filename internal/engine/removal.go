@@ -10,18 +10,16 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/receipt"
 )
-
-// heldByRemove is the text in the lock of a cell that is being removed.
-const heldByRemove = "rm"
 
 // holdToRemove holds a cell without the home's lock. Many cells are removed at once:
 // who has that lock and waits for it again also waits for a gc that came between,
 // which waits for the first one.
 func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*held, error) {
-	s, err := e.holdFor(ctx, name, heldByRemove, wait, abandon)
+	s, err := e.holdFor(ctx, name, home.HeldByRemove, wait, abandon)
 	if err != nil {
 		return nil, err
 	}

@@ -14,36 +14,13 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// newestUndecided returns the run that accept and reject mean when none is named:
-// the newest undecided one whose work the head contains. Runs that changed nothing
-// count only where no other is undecided, and failed ones last.
-func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
-	runs, err := home.UndecidedRuns(tx, c, c.Head)
-	if err != nil {
-		return store.Run{}, err
-	}
-	rank := func(r store.Run) int {
-		switch {
-		case r.Before != r.After:
-			return 0
-		case !r.Failed():
-			return 1
-		}
-		return 2
-	}
-	if len(runs) == 0 {
-		return store.Run{}, store.ErrNotFound
-	}
-	return slices.MinFunc(runs, func(a, b store.Run) int { return rank(a) - rank(b) }), nil
-}
-
 // runToAccept finds the run to accept: the one named, else the newest undecided
 // one, else the newest that was accepted already.
 func (s *held) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
 		return s.e.FindRun(tx, s.cell, ref)
 	}
-	r, err := newestUndecided(tx, s.cell)
+	r, err := home.NewestUndecided(tx, s.cell)
 	if !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
@@ -63,28 +40,13 @@ func (s *held) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 		"the present state of %s has no run that could be accepted", s.cell.Name)
 }
 
-// acceptHint returns the command that accepts what waits in the cell, with further flags,
-// and what it does then. A failed run is accepted by its name and with --force only.
-func (s *held) acceptHint(tx *store.Tx, flags, does string) (string, error) {
-	command := "`forkcell accept " + s.cell.Name
-	r, err := newestUndecided(tx, s.cell)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-	case err != nil:
-		return "", err
-	case r.Failed():
-		command, does = command+" --run "+r.ID+" --force", does+" although it failed"
-	}
-	return command + flags + "` " + does, nil
-}
-
 // runToReject finds the run to reject: the one named, else the newest undecided one.
 // What is decided already is decided otherwise only by its name.
 func (s *held) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	if ref != "" {
 		return s.e.FindRun(tx, s.cell, ref)
 	}
-	r, err := newestUndecided(tx, s.cell)
+	r, err := home.NewestUndecided(tx, s.cell)
 	if !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}

@@ -21,9 +21,9 @@ func (e *Engine) Undelete(ctx context.Context, name string) (*api.CellInfo, erro
 	if err := e.Store.MakeRoom(); err != nil {
 		return nil, err
 	}
-	lock, err := e.Store.LockCell(ctx, c.ID, c.LastName, heldByUndelete, 0)
+	lock, err := e.Store.LockCell(ctx, c.ID, c.LastName, home.HeldByUndelete, 0)
 	if err != nil {
-		return nil, e.busyError(c, heldByUndelete, err)
+		return nil, e.BusyError(c, home.HeldByUndelete, err)
 	}
 	defer lock.Unlock()
 	shared, err := e.Store.LockHome(false) // no gc frees its states meanwhile
@@ -59,9 +59,6 @@ func (e *Engine) Undelete(ctx context.Context, name string) (*api.CellInfo, erro
 	}
 	return e.Describe(c.ID)
 }
-
-// heldByUndelete is the text in the lock of a cell that is being brought back.
-const heldByUndelete = "rm --undo"
 
 // findRemoved returns the cell that was removed last of those that had a name.
 func (e *Engine) findRemoved(name string) (found store.Cell, err error) {

@@ -187,7 +187,7 @@ func (s *held) writtenState(last store.Apply) (gitread.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stateTree{s.e, s.cell, c, t}, nil
+	return s.e.TreeOf(s.cell, c, t), nil
 }
 
 // displacedFiles reads the files that an apply replaced.

@@ -74,7 +74,7 @@ func (e *Engine) update(id string, req api.UpdateRequest) error {
 		if err != nil {
 			return err
 		}
-		if err := checkRevision(tx, c, e.Caller.Expect); err != nil {
+		if err := home.CheckRevision(tx, c, e.Caller.Expect); err != nil {
 			return err
 		}
 		if err := e.rename(tx, &c, head, req.Name); err != nil {

@@ -97,3 +97,8 @@ func (h *Home) WrittenDirs() ([]string, error) {
 	}
 	return dirs, err
 }
+
+// SourceGone is the error about a source directory that cannot be opened.
+func SourceGone(c store.Cell, err error, hint string) error {
+	return api.Refusef(api.CodeNoSource, "move it back, or "+hint, "source %s: %v", quote.Path(c.Source), quote.Cause(err))
+}
