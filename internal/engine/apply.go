@@ -26,13 +26,13 @@ func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRes
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	return s.apply(ctx, req)
 }
 
 // application is the state of one apply while it is carried out.
 type application struct {
-	*held
+	*heldCell
 	req     api.ApplyRequest
 	to      string // the directory to write to
 	source  bool   // to is the cell's source directory
@@ -66,8 +66,8 @@ func newMadeState(c store.Checkpoint) *madeState {
 	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
 }
 
-func (s *held) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
-	a := &application{held: s, req: req}
+func (s *heldCell) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
+	a := &application{heldCell: s, req: req}
 	if err := a.prepare(); err != nil {
 		return nil, err
 	}
@@ -98,12 +98,12 @@ func (a *application) prepare() error {
 	}
 	a.source = a.req.To == ""
 	if a.source {
-		a.to = a.cell.Source
-		if a.cell.SourceKind == statements.SourceLost {
-			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
+		a.to = a.Record.Source
+		if a.Record.SourceKind == statements.SourceLost {
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.Record.Name)
 		}
-		if a.cell.SourceKind != "dir" {
-			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s has no source directory", a.cell.Name)
+		if a.Record.SourceKind != "dir" {
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s has no source directory", a.Record.Name)
 		}
 	}
 	if err := a.refuseOverlap("--to", a.to); err != nil {
@@ -124,10 +124,10 @@ func (a *application) prepare() error {
 		return err
 	}
 	a.result = &api.ApplyResult{
-		Cell: a.cell.Name, To: a.to, DryRun: a.req.DryRun, Checkpoint: a.theirs.ID,
+		Cell: a.Record.Name, To: a.to, DryRun: a.req.DryRun, Checkpoint: a.theirs.ID,
 		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
 	}
-	if a.cell.Live != "" && a.source && a.cell.Live == a.cell.Source {
+	if a.Record.Live != "" && a.source && a.Record.Live == a.Record.Source {
 		a.result.Already = append(a.result.Already, ".")
 		return nil
 	}
@@ -136,7 +136,7 @@ func (a *application) prepare() error {
 		return refused
 	}
 	if err != nil && a.source {
-		return home.SourceGone(a.cell, err, "`forkcell apply "+quote.Arg(a.cell.Name)+" --to DIR` names where it is now")
+		return home.SourceGone(a.Record, err, "`forkcell apply "+quote.Arg(a.Record.Name)+" --to DIR` names where it is now")
 	}
 	if err != nil {
 		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), quote.Cause(err))
@@ -155,7 +155,7 @@ func (a *application) write(ctx context.Context) error {
 	id := store.NewID("apply")
 	a.result.ApplyID = id
 	a.intent = applyIntent{Target: a.to, Record: store.Apply{
-		ID: id, CellID: a.cell.ID, To: a.to, From: a.base.ID, Checkpoint: a.theirs.ID, Partial: applied.ID != a.theirs.ID,
+		ID: id, CellID: a.Record.ID, To: a.to, From: a.base.ID, Checkpoint: a.theirs.ID, Partial: applied.ID != a.theirs.ID,
 	}}
 	if a.source {
 		a.intent.Applied = applied.ID
@@ -178,7 +178,7 @@ func (a *application) write(ctx context.Context) error {
 	}
 	report, err := a.execute(ctx, id, a.intent, apply.Plan{
 		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
-	}, a.e.Contents(a.cell, a.theirs, theirs), apply.Options{Keep: a.leftOut})
+	}, a.e.Contents(a.Record, a.theirs, theirs), apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
 		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))
 	}
@@ -191,11 +191,11 @@ func (a *application) nothingToWrite() error {
 	if !a.source || a.theirs.ID == a.base.ID || a.selective() {
 		return nil
 	}
-	a.cell.Applied = a.theirs.ID
+	a.Record.Applied = a.theirs.ID
 	return a.e.Store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCell(a.cell); err != nil {
+		if err := tx.PutCell(a.Record); err != nil {
 			return err
 		}
-		return a.e.Evidence.Change(tx, a.cell, a.head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
+		return a.e.Evidence.Change(tx, a.Record, a.Head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
 	})
 }

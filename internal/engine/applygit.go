@@ -30,9 +30,9 @@ func gitDirs(views ...*outgoing.View) *secretfiles.GitDirs {
 }
 
 // gitDirsOf returns the directories of repositories that are in one of two states.
-func (s *held) gitDirsOf(one, other store.Checkpoint) (*secretfiles.GitDirs, error) {
+func (s *heldCell) gitDirsOf(one, other store.Checkpoint) (*secretfiles.GitDirs, error) {
 	a, b, err := s.e.Trees(one, other, workspace.AreaWorkspace)
-	return gitDirs(s.e.WorkspaceView(s.cell, one, a), s.e.WorkspaceView(s.cell, other, b)), err
+	return gitDirs(s.e.WorkspaceView(s.Record, one, a), s.e.WorkspaceView(s.Record, other, b)), err
 }
 
 // indexes compares the indexes of git by their entries, because each `git status`
@@ -57,12 +57,12 @@ func indexes(repos *secretfiles.GitDirs, sides map[apply.Side]gitread.Files) fun
 type claim struct{ source, what string }
 
 // trackedPaths returns what the repositories of two states track.
-func (s *held) trackedPaths(ctx context.Context, from, to store.Checkpoint) (was, now secretfiles.Claims, err error) {
-	base, err := s.e.StateTree(s.cell, from)
+func (s *heldCell) trackedPaths(ctx context.Context, from, to store.Checkpoint) (was, now secretfiles.Claims, err error) {
+	base, err := s.e.StateTree(s.Record, from)
 	if err != nil {
 		return was, now, err
 	}
-	theirs, err := s.e.StateTree(s.cell, to)
+	theirs, err := s.e.StateTree(s.Record, to)
 	if err != nil {
 		return was, now, err
 	}
@@ -76,11 +76,11 @@ func (s *held) trackedPaths(ctx context.Context, from, to store.Checkpoint) (was
 // rules leave them out, and that an earlier state did not track: the next import or
 // commit would include them. Repositories that can no longer be read are listed
 // too.
-func (s *held) newlyTracked(was, now secretfiles.Claims) []claim {
+func (s *heldCell) newlyTracked(was, now secretfiles.Claims) []claim {
 	var found []claim
 	for p, source := range now.Paths {
-		rule, out := s.at.Rules.Match(p, false)
-		if _, before := was.Paths[p]; out && !before && !slices.Contains(s.cell.Kept, p) {
+		rule, out := s.At.Rules.Match(p, false)
+		if _, before := was.Paths[p]; out && !before && !slices.Contains(s.Record.Kept, p) {
 			found = append(found, claim{source, fmt.Sprintf("makes git track %s, which the rule %s leaves out", quote.Path(p), rule)})
 		}
 	}
@@ -146,11 +146,11 @@ func (a *application) heldRepositories(ctx context.Context, allowed func(path st
 // brokenRefs lists the refs of the target's repositories that would lose their commit:
 // the plan removes objects, leaves the ref, and the cell does not have the commit.
 func (a *application) brokenRefs() ([]claim, error) {
-	base, err := a.e.StateTree(a.cell, a.base)
+	base, err := a.e.StateTree(a.Record, a.base)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := a.e.StateTree(a.cell, a.theirs)
+	theirs, err := a.e.StateTree(a.Record, a.theirs)
 	if err != nil {
 		return nil, err
 	}

@@ -28,15 +28,15 @@ func (a *application) states() error {
 	var waiting *home.OldestUndecided
 	var hint string
 	err := a.e.Store.View(func(tx *store.Tx) (err error) {
-		if a.theirs, waiting, err = home.NewestAccepted(tx, a.cell, a.head); err != nil {
+		if a.theirs, waiting, err = home.NewestAccepted(tx, a.Record, a.Head); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if hint, err = home.AcceptHint(tx, a.cell, " --apply", "accepts and applies it"); err != nil {
+			if hint, err = home.AcceptHint(tx, a.Record, " --apply", "accepts and applies it"); err != nil {
 				return err
 			}
 		}
-		if a.aside, err = a.e.asideOf(tx, a.cell); err != nil {
+		if a.aside, err = a.e.asideOf(tx, a.Record); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -47,7 +47,7 @@ func (a *application) states() error {
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
 		return api.Refusef(api.CodePending, hint,
-			"%s: only accepted changes are applied", waiting.Describe(a.cell))
+			"%s: only accepted changes are applied", waiting.Describe(a.Record))
 	}
 	return nil
 }
@@ -56,9 +56,9 @@ func (a *application) states() error {
 // a directory other than the source it is the imported state.
 func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
-		return a.e.FindCheckpoint(tx, a.cell, "base")
+		return a.e.FindCheckpoint(tx, a.Record, "base")
 	}
-	return home.BaseState(tx, a.cell, a.theirs)
+	return home.BaseState(tx, a.Record, a.theirs)
 }
 
 // plan compares three sides: the last applied state, the accepted state of the
@@ -73,16 +73,16 @@ func (a *application) plan(ctx context.Context) error {
 		return err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
+		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.Record, a.Record}, workspace.AreaWorkspace, path, old, now)
 	}
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
-		return home.LongPath(a.cell, err)
+		return home.LongPath(a.Record, err)
 	}
 	a.kept = keptNames(a.changes, a.pick)
 	ours := outgoing.ViewOf(a.target)
-	view := a.e.WorkspaceView(a.cell, a.theirs, theirs)
+	view := a.e.WorkspaceView(a.Record, a.theirs, theirs)
 	a.gate.CompareRepositories(ours, outgoing.Overlay(view, ours))
-	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.cell, a.base, base))
+	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.Record, a.base, base))
 	if a.behind, err = a.leftBehind(); err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func (a *application) plan(ctx context.Context) error {
 	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
 		Meaning: indexes(a.repos, map[apply.Side]gitread.Files{
-			apply.BaseSide: a.e.TreeOf(a.cell, a.base, base), apply.TheirSide: a.e.TreeOf(a.cell, a.theirs, theirs),
+			apply.BaseSide: a.e.TreeOf(a.Record, a.base, base), apply.TheirSide: a.e.TreeOf(a.Record, a.theirs, theirs),
 			apply.OurSide: secretfiles.InDir(a.target),
 		}),
 		Open: openSides(map[apply.Side]home.FileOpener{
-			apply.BaseSide: a.e.FilesOf(a.cell, a.base), apply.TheirSide: a.e.FilesOf(a.cell, a.theirs), apply.OurSide: filesIn(a.target),
+			apply.BaseSide: a.e.FilesOf(a.Record, a.base), apply.TheirSide: a.e.FilesOf(a.Record, a.theirs), apply.OurSide: filesIn(a.target),
 		}),
 	})
 	if err != nil {
@@ -264,17 +264,17 @@ func unforeseenConflicts(known []string, chosen []apply.Choice) (list []apply.Co
 // source is never touched. It counts if it was left out at import, or if a rule
 // matches it and it exists now.
 func (a *application) leftOut(path string, isDir bool) bool {
-	for _, l := range a.cell.LeftOut {
+	for _, l := range a.Record.LeftOut {
 		if fsx.Within(path, string(l.Path)) {
 			return true
 		}
 	}
-	for _, k := range a.cell.Kept {
+	for _, k := range a.Record.Kept {
 		if k == path {
 			return false
 		}
 	}
-	if _, v := a.at.Rules.With(nil).Reading(a.target.OpenFile).Decide(path, isDir); v != secretfiles.Leave {
+	if _, v := a.At.Rules.With(nil).Reading(a.target.OpenFile).Decide(path, isDir); v != secretfiles.Leave {
 		return false
 	}
 	_, err := a.target.Lstat(path)

@@ -109,7 +109,7 @@ func (a *application) holdBackHazards(ctx context.Context) error {
 	for i, op := range a.merge.ops {
 		changed[i] = op.Path
 	}
-	links, err := home.NewLinkFinder(base, a.cell.MountAt, changed)
+	links, err := home.NewLinkFinder(base, a.Record.MountAt, changed)
 	if err != nil {
 		return err
 	}

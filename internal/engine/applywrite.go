@@ -31,34 +31,34 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	if err != nil {
 		return a.theirs, err
 	}
-	return a.derive(ctx, a.base, "applied", edits)
+	return a.Derive(ctx, a.base, "applied", edits)
 }
 
-// derive seals a state made from another by edits. If the edits change nothing it
+// Derive seals a state made from another by edits. If the edits change nothing it
 // returns the other state. The caller records the new state together with the
 // statement about it.
-func (s *held) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
-	sealed, err := s.e.Workspace.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
+func (s *heldCell) Derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
+	sealed, err := s.e.Workspace.Compose(ctx, s.At, from.Layer, store.NewID("op"), edits)
 	if err != nil || sealed.Unchanged {
 		return from, err
 	}
-	return s.e.NewCheckpoint(s.cell, from.ID, kind, "", sealed), nil
+	return s.e.NewCheckpoint(s.Record, from.ID, kind, "", sealed), nil
 }
 
 // recordSource records the state of the source, which was made from base, and moves the
 // cell to the state that has it.
-func (s *held) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
-	s.cell.Applied = applied.ID
-	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+func (s *heldCell) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
+	s.Record.Applied = applied.ID
+	return s.Move(ctx, next, func(tx *store.Tx) error {
 		for _, c := range []store.Checkpoint{applied, next} {
-			if c.ID == base.ID || c.ID == s.head.ID {
+			if c.ID == base.ID || c.ID == s.Head.ID {
 				continue
 			}
 			if err := tx.PutCheckpoint(c); err != nil {
 				return err
 			}
 		}
-		moved := s.cell
+		moved := s.Record
 		moved.Head = next.ID
 		state, err := statements.StateDetail(applied)
 		if err != nil {
@@ -69,14 +69,14 @@ func (s *held) recordSource(ctx context.Context, base, applied, next store.Check
 }
 
 // execute writes files under an intent and then records what was done.
-func (s *held) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
-	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
+func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
+	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.Record.ID, intentApply, in) })
 	if err != nil {
 		return apply.Report{}, err
 	}
 	journal, err := s.applyJournal(id, true)
 	if err != nil {
-		return apply.Report{}, errors.Join(err, s.dropIntent(id))
+		return apply.Report{}, errors.Join(err, s.DropIntent(id))
 	}
 	defer journal.Close()
 	report, err := apply.Execute(ctx, p, src, journal, opt)
@@ -87,9 +87,9 @@ func (s *held) execute(ctx context.Context, id string, in applyIntent, p apply.P
 	}
 	if err != nil {
 		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
-			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.dropIntent(id))
+			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.DropIntent(id))
 		}
-		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
+		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.DropIntent(id))
 	}
 	return report, s.commitApply(id, in)
 }
@@ -106,16 +106,16 @@ func unfinishedError(target string, committed bool, err error) error {
 	return e
 }
 
-func (s *held) dropIntent(id string) error {
+func (s *heldCell) DropIntent(id string) error {
 	return s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
 }
 
 // commitApply records an apply whose files are written.
-func (s *held) commitApply(id string, in applyIntent) error {
+func (s *heldCell) commitApply(id string, in applyIntent) error {
 	op := receipt.OpApply
 	return s.e.Store.Update(func(tx *store.Tx) error {
 		rec := in.Record
-		rec.ID, rec.CellID = id, s.cell.ID
+		rec.ID, rec.CellID = id, s.Record.ID
 		if in.Undoes != "" {
 			op = receipt.OpUndo
 			rec.ID, rec.Undone = in.Undoes, true
@@ -129,9 +129,9 @@ func (s *held) commitApply(id string, in applyIntent) error {
 			}
 		}
 		if in.Applied != "" {
-			s.cell.Applied = in.Applied
+			s.Record.Applied = in.Applied
 		}
-		if err := tx.PutCell(s.cell); err != nil {
+		if err := tx.PutCell(s.Record); err != nil {
 			return err
 		}
 		doc, err := json.Marshal(rec)
@@ -141,13 +141,13 @@ func (s *held) commitApply(id string, in applyIntent) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.cell, s.head, op, map[string]string{
+		return s.e.Evidence.Change(tx, s.Record, s.Head, op, map[string]string{
 			"apply": string(doc), "apply_id": rec.ID, "to": quote.UTF8(in.Target), "applied": in.Applied, "state": in.State,
 		})
 	})
 }
 
-func (s *held) applyJournal(id string, create bool) (*fsx.Dir, error) {
+func (s *heldCell) applyJournal(id string, create bool) (*fsx.Dir, error) {
 	if create {
 		if err := s.e.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
@@ -158,14 +158,14 @@ func (s *held) applyJournal(id string, create bool) (*fsx.Dir, error) {
 
 // settleApply ends an apply that its process did not finish: it takes the apply
 // back, or records it.
-func (s *held) settleApply(ctx context.Context, in store.Intent) error {
+func (s *heldCell) settleApply(ctx context.Context, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err
 	}
 	journal, err := s.applyJournal(in.ID, false)
 	if errors.Is(err, os.ErrNotExist) {
-		return s.dropIntent(in.ID)
+		return s.DropIntent(in.ID)
 	}
 	if err != nil {
 		return err
@@ -173,16 +173,16 @@ func (s *held) settleApply(ctx context.Context, in store.Intent) error {
 	defer journal.Close()
 	back, err := apply.Recover(ctx, doc.Target, journal)
 	if errors.Is(err, apply.ErrTarget) {
-		if s.abandon {
-			return s.dropIntent(in.ID)
+		if s.Abandon {
+			return s.DropIntent(in.ID)
 		}
-		return s.missingDirError(doc.Target, err)
+		return s.MissingDir(doc.Target, err)
 	}
 	if err != nil {
 		return fmt.Errorf("recover the apply to %s: %w", quote.Path(doc.Target), err)
 	}
 	if back {
-		return s.dropIntent(in.ID)
+		return s.DropIntent(in.ID)
 	}
 	return s.commitApply(in.ID, doc)
 }

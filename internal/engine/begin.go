@@ -20,8 +20,8 @@ import (
 
 // checkpoint is the first step of a run. It resolves the request, seals changes made
 // outside of runs, records the run, and opens a writable generation.
-func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
-	wanted, err := s.e.spec(s.cell, req)
+func (s *heldCell) checkpoint(ctx context.Context, req runRequest) (*run, error) {
+	wanted, err := s.e.spec(s.Record, req)
 	if err != nil {
 		return nil, err
 	}
@@ -29,13 +29,13 @@ func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
-	r := &run{held: s, runPlan: runPlan{
+	r := &run{heldCell: s, runPlan: runPlan{
 		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.usedGrants(),
 		limitOutput: outputLimit(wanted.policy.Limits.Output, req.OutputLimit),
 	}}
 	r.degraded = slices.Concat(wanted.notes, req.degraded)
 	if s.e.Caller.Budget != nil {
-		if s.budget, err = s.e.Caller.Begin(ctx); err != nil {
+		if s.Budget, err = s.e.Caller.Begin(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -50,11 +50,11 @@ func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 			return nil, err
 		}
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.squash(ctx); err != nil {
-		return nil, home.StateError(s.head, err)
+	if err := s.Squash(ctx); err != nil {
+		return nil, home.StateError(s.Head, err)
 	}
 	if err := r.addCache(ctx, req); err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 	if err := r.maskControl(ctx, req.Control); err != nil {
 		return nil, err
 	}
-	r.before, r.after = s.head, s.head
+	r.before, r.after = s.Head, s.Head
 	r.rec = store.Run{
-		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
+		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.Record.ID, State: "running", Decision: pending, Before: s.Head.ID, After: s.Head.ID,
 		Command: home.Recordable(req.command()), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: quote.AllUTF8(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, PolicyBytes: added, Ceiling: wanted.ceiling,
 		Given: s.e.givenGrants(req, wanted.grants.usedGrants()), Starter: s.e.Caller.ID,
@@ -99,7 +99,7 @@ func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 		return nil, err
 	}
 	if req.CheckpointName != "" {
-		if err := s.e.Store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
+		if err := s.e.Store.Update(func(tx *store.Tx) error { return s.Name(tx, req.CheckpointName) }); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (s *held) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 
 // prepare opens the generation and completes the specification for the driver.
 func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted []string) (err error) {
-	at := r.at
+	at := r.At
 	at.Areas = r.areas
 	if r.control != nil {
 		at.StandIns = r.control.standIns
@@ -150,12 +150,12 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 
 // knownTo returns what the earlier runs of a session told its programs of credentials.
 // A rewind keeps the agent's conversation, which may have it.
-func (s *held) knownTo(req runRequest) (known string, err error) {
+func (s *heldCell) knownTo(req runRequest) (known string, err error) {
 	if req.session == nil {
 		return "", nil
 	}
 	err = s.e.Store.View(func(tx *store.Tx) error {
-		runs, err := tx.Runs(s.cell.ID)
+		runs, err := tx.Runs(s.Record.ID)
 		for _, r := range runs {
 			known = cmp.Or(r.Known, known)
 		}
@@ -180,7 +180,7 @@ func (r *run) mounts(w *workspace.Work) mount.Set {
 	if r.policy.Filesystem.IncludeWorkdir {
 		return w.Mounts()
 	}
-	return withoutMount(w.Mounts(), r.cell.MountAt)
+	return withoutMount(w.Mounts(), r.Record.MountAt)
 }
 
 // discard undoes a run whose first process was never started.

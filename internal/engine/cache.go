@@ -150,18 +150,18 @@ func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runReques
 
 // addCache adds the area of the caches to a run that uses them.
 func (r *run) addCache(ctx context.Context, req runRequest) error {
-	on, err := cacheOn(r.cell, req)
+	on, err := cacheOn(r.Record, req)
 	if err != nil || !on {
 		return err
 	}
 	var area workspace.Area
 	var had bool
 	err = r.e.Store.View(func(tx *store.Tx) (err error) {
-		area, had, r.cache, err = r.e.cacheArea(tx, r.cell, r.head)
+		area, had, r.cache, err = r.e.cacheArea(tx, r.Record, r.Head)
 		return err
 	})
 	if err == nil && !had && area.Base.Layer != "" {
-		area.Without, err = r.e.unlistedModules(ctx, r.head, area.Base.Layer)
+		area.Without, err = r.e.unlistedModules(ctx, r.Head, area.Base.Layer)
 	}
 	r.areas = append(r.areas, area)
 	return err

@@ -12,12 +12,12 @@ import (
 // stateToAccept finds the captured state that accept means when no run is named:
 // the newest state that is not accepted, if no undecided run changed anything after
 // it.
-func (s *held) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
-	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)
+func (s *heldCell) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
+	waiting, err := home.UnacceptedStates(tx, s.Record, s.Head.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
-	line, err := tx.Lineage(s.head.ID)
+	line, err := tx.Lineage(s.Head.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *held) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if home.UndecidedIn(s.cell, r) {
+		if home.UndecidedIn(s.Record, r) {
 			return nil, nil //nolint:nilnil // that run is accepted, and the state with it
 		}
 	}
@@ -41,17 +41,17 @@ func (s *held) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 
 // isAcceptedState reports whether the present state is a captured one, or was made from
 // one, that is accepted already, and no run waits for a decision.
-func (s *held) isAcceptedState(tx *store.Tx) (bool, error) {
-	if _, err := home.NewestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+func (s *heldCell) isAcceptedState(tx *store.Tx) (bool, error) {
+	if _, err := home.NewestUndecided(tx, s.Record); !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	line, err := tx.Lineage(s.head.ID)
+	line, err := tx.Lineage(s.Head.ID)
 	if err != nil {
 		return false, err
 	}
 	for _, state := range line {
 		if home.IsCaptured(state) {
-			waiting, err := home.IsUnaccepted(tx, s.cell, state)
+			waiting, err := home.IsUnaccepted(tx, s.Record, state)
 			return !waiting, err
 		}
 		if state.RunID != "" {
@@ -63,11 +63,11 @@ func (s *held) isAcceptedState(tx *store.Tx) (bool, error) {
 
 // stateBeforeCaptured returns the state before the oldest captured one that is not
 // accepted, or none if an undecided run is to be rejected first.
-func (s *held) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
-	if _, err := home.NewestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+func (s *heldCell) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
+	if _, err := home.NewestUndecided(tx, s.Record); !errors.Is(err, store.ErrNotFound) {
 		return before, err
 	}
-	waiting, err := home.UnacceptedStates(tx, s.cell, s.head.ID)
+	waiting, err := home.UnacceptedStates(tx, s.Record, s.Head.ID)
 	if err != nil || len(waiting) == 0 {
 		return before, err
 	}
@@ -75,13 +75,13 @@ func (s *held) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err e
 }
 
 // acceptState accepts a captured state and its undecided ancestors.
-func (s *held) acceptState(ctx context.Context, state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *heldCell) acceptState(ctx context.Context, state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if req.Selects() {
-		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
+		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.Record.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
 	}
 	if len(req.LeaveOut) > 0 {
-		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it", "%s was captured of a live cell: nothing before it can be left out", state.ID)
+		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.Record.Name+"` accepts all of it", "%s was captured of a live cell: nothing before it can be left out", state.ID)
 	}
 	if err := home.CheckUsable(state); err != nil {
 		return nil, err
@@ -90,17 +90,17 @@ func (s *held) acceptState(ctx context.Context, state store.Checkpoint, req api.
 	if err != nil {
 		return nil, err
 	}
-	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
+	res := &api.AcceptResult{Cell: s.Record.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
 	if res.Elsewhere, err = s.e.CountOutside(ctx, p.before, state); err != nil {
 		return nil, err
 	}
 	err = s.e.Store.Update(func(tx *store.Tx) error {
-		also, err := s.acceptEarlier(tx, state.ID, state, s.head, decision{Reason: req.Reason})
+		also, err := s.acceptEarlier(tx, state.ID, state, s.Head, decision{Reason: req.Reason})
 		res.Also = append(res.Also, also...)
 		if err != nil {
 			return err
 		}
-		return tx.PutCell(s.cell)
+		return tx.PutCell(s.Record)
 	})
 	if err != nil {
 		return nil, err

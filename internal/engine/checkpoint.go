@@ -24,16 +24,16 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.Checkp
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	if err := s.catchUp(ctx); err != nil {
+	defer s.Release()
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	if name != "" {
-		if err := e.Store.Update(func(tx *store.Tx) error { return s.name(tx, name) }); err != nil {
+		if err := e.Store.Update(func(tx *store.Tx) error { return s.Name(tx, name) }); err != nil {
 			return nil, err
 		}
 	}
-	return &api.CheckpointResult{Cell: cell, CheckpointID: s.head.ID, Root: s.head.Root(), MetaRoot: s.head.MetaRoot(), Name: name}, nil
+	return &api.CheckpointResult{Cell: cell, CheckpointID: s.Head.ID, Root: s.Head.Root(), MetaRoot: s.Head.MetaRoot(), Name: name}, nil
 }
 
 // Checkpoints lists the states that a cell has made, and its head, the oldest first.

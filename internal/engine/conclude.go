@@ -25,9 +25,9 @@ func (r *run) decide(ctx context.Context, p proof) error {
 	head := r.after
 	if r.rec.Decision == restored {
 		head = r.before
-		if err := r.e.Workspace.RemoveRefused(r.at, r.refused); err != nil {
+		if err := r.e.Workspace.RemoveRefused(r.At, r.refused); err != nil {
 			r.noteOutcome()
-			return api.Failf(api.CodeConclude, r.liveError(err), "take the run %s back", r.rec.ID)
+			return api.Failf(api.CodeConclude, r.LiveError(err), "take the run %s back", r.rec.ID)
 		}
 	}
 	if err := r.move(ctx, head, p); err != nil {
@@ -45,17 +45,17 @@ func (r *run) decide(ctx context.Context, p proof) error {
 func (r *run) move(ctx context.Context, head store.Checkpoint, p proof) error {
 	// A live directory holds the state after the run, possibly with later changes
 	// by others.
-	r.head = r.after
+	r.Head = r.after
 	if r.found != nil {
-		r.head = r.found.Checkpoint
+		r.Head = r.found.Checkpoint
 	}
 	record := func(tx *store.Tx) error { return r.record(tx, p) }
-	err := r.moveHead(ctx, head, record)
+	err := r.Move(ctx, head, record)
 	if long, ok := errors.AsType[*tree.LongPathError](err); ok && r.rec.Decision == restored {
 		// The directory stays unchanged, and the run stays pending.
 		r.rec.Decision = pending
 		r.notes = append(r.notes, "it could not be taken back: "+quote.Line(long.Error()))
-		err = r.moveHead(ctx, r.head, record)
+		err = r.Move(ctx, r.Head, record)
 	}
 	return err
 }
@@ -82,19 +82,19 @@ func (r *run) waitForEarlier() error {
 		return nil
 	}
 	return r.e.Store.View(func(tx *store.Tx) error {
-		_, work, err := home.UndecidedWork(tx, r.cell, r.before.ID)
+		_, work, err := home.UndecidedWork(tx, r.Record, r.before.ID)
 		if err != nil || len(work) == 0 {
 			return err
 		}
 		r.rec.Decision = pending
-		r.notes = append(r.notes, "it was not accepted: the state has earlier undecided work, which `forkcell diff "+r.cell.Name+"` shows and `forkcell accept "+r.cell.Name+"` accepts with it")
+		r.notes = append(r.notes, "it was not accepted: the state has earlier undecided work, which `forkcell diff "+r.Record.Name+"` shows and `forkcell accept "+r.Record.Name+"` accepts with it")
 		return nil
 	})
 }
 
 func (r *run) record(tx *store.Tx, p proof) error {
 	if r.found != nil {
-		if err := r.recordDrift(tx, r.found); err != nil {
+		if err := r.RecordDrift(tx, r.found); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	if err != nil {
 		return err
 	}
-	if err := r.e.Evidence.Run(tx, r.cell, statement); err != nil {
+	if err := r.e.Evidence.Run(tx, r.Record, statement); err != nil {
 		return err
 	}
 	if err := r.recordPause(tx); err != nil {

@@ -89,21 +89,21 @@ func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 	} else if err != nil {
 		return api.Failf(api.CodeControl, err, "show the committed instruction files")
 	}
-	files, err := r.e.StateTree(r.cell, r.head)
+	files, err := r.e.StateTree(r.Record, r.Head)
 	if err != nil {
-		return home.StateError(r.head, err)
+		return home.StateError(r.Head, err)
 	}
 	plan, err := mask.Find(files, maskOptions(req))
 	if errors.Is(err, mask.ErrTooMany) {
 		return api.Refusef(api.CodeControl, "look for control files that were made by the thousand", "%v in the workspace", err)
 	}
 	if err != nil {
-		return home.StateError(r.head, err)
+		return home.StateError(r.Head, err)
 	}
-	r.control = newControlMasks(r.cell.MountAt, workspace.Backend(r.cell.Backend), plan)
+	r.control = newControlMasks(r.Record.MountAt, workspace.Backend(r.Record.Backend), plan)
 	if len(r.control.standIns) > 0 {
 		if err := r.control.skipHidden(ctx, files, plan.Hidden); err != nil {
-			return home.StateError(r.head, err)
+			return home.StateError(r.Head, err)
 		}
 	}
 	r.control.files.Also, r.control.files.State = quote.AllUTF8(req.Also), quote.AllUTF8(req.State)

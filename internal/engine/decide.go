@@ -28,14 +28,14 @@ func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.Accept
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	res, err := s.accept(ctx, req)
 	if err != nil || !req.Apply {
 		return res, err
 	}
 	applied, err := s.apply(ctx, req.Applier)
 	if err != nil {
-		return res, AfterAccept(err, s.cell.Name)
+		return res, AfterAccept(err, s.Record.Name)
 	}
 	res.Applied = applied
 	return res, nil
@@ -51,7 +51,7 @@ func AfterAccept(err error, cell string) error {
 	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }
 
-func (s *held) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *heldCell) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if req.Run != "" {
 		return s.acceptRun(ctx, req)
 	}
@@ -73,15 +73,15 @@ func (s *held) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptRe
 	case state != nil:
 		return s.acceptState(ctx, *state, req)
 	case done && !req.Selects():
-		return &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: s.head.ID, Root: s.head.Root(), Also: []string{}}, nil
+		return &api.AcceptResult{Cell: s.Record.Name, Decision: accepted, CheckpointID: s.Head.ID, Root: s.Head.Root(), Also: []string{}}, nil
 	}
 	return s.acceptRun(ctx, req)
 }
 
 // newestOf returns the newest of the named runs and captured states that wait for a
 // decision: a captured state, or the id of a run.
-func (s *held) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, error) {
-	_, work, err := home.UndecidedWork(tx, s.cell, s.head.ID)
+func (s *heldCell) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, error) {
+	_, work, err := home.UndecidedWork(tx, s.Record, s.Head.ID)
 	if err != nil {
 		return nil, "", err
 	}
@@ -98,17 +98,17 @@ func (s *held) newestOf(tx *store.Tx, ids []string) (*store.Checkpoint, string, 
 	return nil, ids[len(ids)-1], nil
 }
 
-func (s *held) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
+func (s *heldCell) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	r, err := s.acceptable(req)
 	if err != nil {
 		return nil, err
 	}
-	res := &api.AcceptResult{Cell: s.cell.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
-	if d := home.DecisionIn(s.cell, r); d == accepted || d == partial {
-		res.Decision, res.CheckpointID, res.Root = d, s.head.ID, s.head.Root()
+	res := &api.AcceptResult{Cell: s.Record.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
+	if d := home.DecisionIn(s.Record, r); d == accepted || d == partial {
+		res.Decision, res.CheckpointID, res.Root = d, s.Head.ID, s.Head.Root()
 		return res, nil
 	}
-	if d := home.DecisionIn(s.cell, r); home.IsUndone(d) {
+	if d := home.DecisionIn(s.Record, r); home.IsUndone(d) {
 		res.Before = d
 	}
 	p, err := s.propose(r.ID, r.After, req)
@@ -134,9 +134,9 @@ func (s *held) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Accep
 }
 
 // skippedRuns lists the undecided runs after a run that failed and changed nothing.
-func (s *held) skippedRuns(chosen store.Run) (ids []string, err error) {
+func (s *heldCell) skippedRuns(chosen store.Run) (ids []string, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
-		runs, err := home.UndecidedRuns(tx, s.cell, s.head.ID)
+		runs, err := home.UndecidedRuns(tx, s.Record, s.Head.ID)
 		for _, r := range slices.Backward(runs) {
 			if r.Ord > chosen.Ord && r.Before == r.After && r.Failed() {
 				ids = append(ids, r.ID)
@@ -148,19 +148,19 @@ func (s *held) skippedRuns(chosen store.Run) (ids []string, err error) {
 }
 
 // acceptWhole accepts a run, and the undecided work before it.
-func (s *held) acceptWhole(ctx context.Context, r store.Run, p *proposal, d decision, res *api.AcceptResult) error {
-	tip, err := s.state(r.After)
+func (s *heldCell) acceptWhole(ctx context.Context, r store.Run, p *proposal, d decision, res *api.AcceptResult) error {
+	tip, err := s.State(r.After)
 	if err != nil {
 		return err
 	}
 	if res.Elsewhere, err = s.e.CountOutside(ctx, p.before, tip); err != nil {
 		return err
 	}
-	err = s.moveHead(ctx, s.head, func(tx *store.Tx) (err error) {
-		if res.DecisionID, err = s.decideRun(tx, r, accepted, s.head, d); err != nil {
+	err = s.Move(ctx, s.Head, func(tx *store.Tx) (err error) {
+		if res.DecisionID, err = s.decideRun(tx, r, accepted, s.Head, d); err != nil {
 			return err
 		}
-		also, err := s.acceptEarlier(tx, r.ID, tip, s.head, decision{Reason: d.Reason})
+		also, err := s.acceptEarlier(tx, r.ID, tip, s.Head, decision{Reason: d.Reason})
 		res.Also = append(res.Also, also...)
 		return err
 	})
@@ -170,21 +170,21 @@ func (s *held) acceptWhole(ctx context.Context, r store.Run, p *proposal, d deci
 
 // acceptPart accepts the selected part of a run and of the undecided work before it. Each
 // piece of work gets a state of its own, so that the history says where changes are from.
-func (s *held) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
+func (s *heldCell) acceptPart(ctx context.Context, r store.Run, p *proposal, req api.AcceptRequest, d decision, res *api.AcceptResult) error {
 	made, err := s.part(ctx, p, req)
 	if err != nil {
 		return err
 	}
-	if res.ElsewhereLeft, err = s.e.CountOutside(ctx, made.head, s.head); err != nil {
+	if res.ElsewhereLeft, err = s.e.CountOutside(ctx, made.head, s.Head); err != nil {
 		return err
 	}
 	if req.Selects() {
 		res.Decision = partial
 	}
-	if made.head.ID != s.head.ID {
-		res.Left = s.head.ID
+	if made.head.ID != s.Head.ID {
+		res.Left = s.Head.ID
 	}
-	err = s.moveHead(ctx, made.head, func(tx *store.Tx) error {
+	err = s.Move(ctx, made.head, func(tx *store.Tx) error {
 		if err := s.recordRefreshed(tx, made); err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (s *held) acceptPart(ctx context.Context, r store.Run, p *proposal, req api
 }
 
 // recordRefreshed records the state with what refreshes brought in.
-func (s *held) recordRefreshed(tx *store.Tx, c *composition) error {
+func (s *heldCell) recordRefreshed(tx *store.Tx, c *composition) error {
 	if c.refreshed == nil {
 		return nil
 	}
@@ -225,11 +225,11 @@ func (s *held) recordRefreshed(tx *store.Tx, c *composition) error {
 	if err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.cell, *c.refreshed, receipt.OpRefresh, map[string]string{"state": state})
+	return s.e.Evidence.Change(tx, s.Record, *c.refreshed, receipt.OpRefresh, map[string]string{"state": state})
 }
 
 // decidePart records a state with the accepted part of a run, and the decision about it.
-func (s *held) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision, res *api.AcceptResult) error {
+func (s *heldCell) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision, res *api.AcceptResult) error {
 	if m.added {
 		if err := tx.PutCheckpoint(m.state); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *held) decidePart(tx *store.Tx, chosen store.Run, m madePart, d decision
 
 // acceptable finds the run to accept, or returns the reason why it cannot be
 // accepted.
-func (s *held) acceptable(req api.AcceptRequest) (store.Run, error) {
+func (s *heldCell) acceptable(req api.AcceptRequest) (store.Run, error) {
 	var r store.Run
 	var after store.Checkpoint
 	var part bool
@@ -265,13 +265,13 @@ func (s *held) acceptable(req api.AcceptRequest) (store.Run, error) {
 		if after, err = tx.Checkpoint(r.After); err != nil {
 			return err
 		}
-		part, err = home.InLineage(tx, r.After, s.head.ID)
+		part, err = home.InLineage(tx, r.After, s.Head.ID)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
-	name, decision := s.cell.Name, home.DecisionIn(s.cell, r)
+	name, decision := s.Record.Name, home.DecisionIn(s.Record, r)
 	bringBack := "`forkcell restore " + name + " " + r.After + "`"
 	switch {
 	case decision == accepted || decision == partial:
@@ -281,12 +281,12 @@ func (s *held) acceptable(req api.AcceptRequest) (store.Run, error) {
 		return r, nil
 	case after.Freed:
 		return r, api.Refusef(api.CodeNotHead, "`forkcell log "+name+"` shows its runs and states", "the work of run %s was freed by gc", r.ID)
-	case !part || decision == restored && r.After != r.Before && s.head.ID == r.Before:
+	case !part || decision == restored && r.After != r.Before && s.Head.ID == r.Before:
 		return r, api.Refusef(api.CodeNotHead, bringBack+" brings it back first", "run %s is not part of the present state of %s", r.ID, name)
 	case r.Failed() && !req.Force:
 		return r, api.Refusef(api.CodeFailedRun, "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
 			"run %s did not succeed (%s, exit %d)", r.ID, r.Outcome, r.ExitCode)
-	case (req.Selects() || len(req.LeaveOut) > 0) && s.head.ID != r.After:
+	case (req.Selects() || len(req.LeaveOut) > 0) && s.Head.ID != r.After:
 		return r, api.Refusef(api.CodeNotLast, bringBack+" makes its state the present one",
 			"--only, --except and --leave-out need the run that made the present state, and %s did not", r.ID)
 	}

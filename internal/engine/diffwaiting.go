@@ -62,7 +62,7 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 		return nil
 	}
 	d.only = map[string]bool{}
-	s := &held{e: d.e, cell: d.cell}
+	s := &heldCell{e: d.e, Record: d.cell}
 	for i, state := range between {
 		if !made[state.ID] {
 			continue

@@ -19,7 +19,7 @@ import (
 
 // run executes the command. It always returns with no process of the cell left.
 func (r *run) run(ctx context.Context, stdio Stdio) {
-	r.unlockHome()
+	r.UnlockHome()
 	signals := newSignalTap(stdio.Signals)
 	keys := &keyTap{from: stdio.In}
 	if r.spec.TTY && stdio.In != nil {
@@ -225,7 +225,7 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 	}
 	watch(r.lastInodes)
 	var lost error
-	if r.policy.Limits.Disk > 0 || r.budget != nil {
+	if r.policy.Limits.Disk > 0 || r.Budget != nil {
 		before, err := r.work.Usage(ctx)
 		if err != nil {
 			r.notes = append(r.notes, "limit disk: "+err.Error())
@@ -326,8 +326,8 @@ func (l look) isOver(now time.Time, free int64, times int) bool {
 // diskBound returns how much the run may add.
 func (r *run) diskBound() int64 {
 	limit := r.policy.Limits.Disk
-	if r.budget != nil {
-		limit = narrower(limit, max(1, r.budget.Left()))
+	if r.Budget != nil {
+		limit = narrower(limit, max(1, r.Budget.Left()))
 	}
 	return limit
 }
@@ -338,8 +338,8 @@ func (r *run) diskLeft() int64 {
 	if limit := r.policy.Limits.Disk; limit > 0 {
 		left = limit - r.diskAdded.Load() - r.turnBytes.Load()
 	}
-	if r.budget != nil {
-		left = min(left, r.budget.Left())
+	if r.Budget != nil {
+		left = min(left, r.Budget.Left())
 	}
 	return left
 }
@@ -349,7 +349,7 @@ func (r *run) tooMuch(added int64) string {
 	if limit := r.policy.Limits.Disk; limit > 0 && added > limit {
 		return fmt.Sprintf("the run added more than its limit of %d bytes to the disk", limit)
 	}
-	if r.budget != nil && r.budget.Use(max(0, added)) != nil {
+	if r.Budget != nil && r.Budget.Use(max(0, added)) != nil {
 		return "the run added more to the disk than the quota of its caller leaves"
 	}
 	return ""

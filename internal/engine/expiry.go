@@ -127,13 +127,13 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer s.release()
-	if s.cell.ID != x.CellID {
+	defer s.Release()
+	if s.Record.ID != x.CellID {
 		return false, nil
 	}
 	if x.Action != api.OnTimeoutRemove {
 		x.Note = "the cell was not live"
-	} else if err := e.keptWork(ctx, s.cell); err != nil {
+	} else if err := e.keptWork(ctx, s.Record); err != nil {
 		return false, err
 	}
 	done := false
@@ -149,7 +149,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 		return err
 	})
 	if done && err == nil && x.Action != api.OnTimeoutPause {
-		e.dropPause(s.cell.Paused)
+		e.dropPause(s.Record.Paused)
 	}
 	return done && err == nil, err
 }
@@ -192,7 +192,7 @@ func (e *Engine) recordExpiry(tx *store.Tx, x expiry) (bool, error) {
 // pauses it. The supervisor stops it.
 func (l *liveRun) expire(ctx context.Context, o supervise.ExpireOrder) (done, ends bool, err error) {
 	var x expiry
-	if err := json.Unmarshal(o.Record, &x); err != nil || x.CellID != l.r.cell.ID || x.Action != o.Action {
+	if err := json.Unmarshal(o.Record, &x); err != nil || x.CellID != l.r.Record.ID || x.Action != o.Action {
 		return false, false, api.Usagef("", "an order that cannot be understood")
 	}
 	c, saves := l.cell.(driver.Saver)
@@ -228,7 +228,7 @@ func (l *liveRun) expireHere(ctx context.Context, x expiry) (done bool, err erro
 	freeze := x.Action == api.OnTimeoutPause && !l.r.rec.Paused
 	if freeze {
 		if err := l.cell.Freeze(ctx); err != nil {
-			return false, freezeError("paused", "`forkcell pause "+l.r.cell.Name+" --fs-only` ends its processes and keeps its files", err)
+			return false, freezeError("paused", "`forkcell pause "+l.r.Record.Name+" --fs-only` ends its processes and keeps its files", err)
 		}
 		failpoint.Hit("expire.frozen")
 	}

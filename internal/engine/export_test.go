@@ -19,8 +19,8 @@ func (e *Engine) SealOld(ctx context.Context, cell, path, text string) error {
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	area, err := e.Tree(s.head, workspace.AreaWorkspace)
+	defer s.Release()
+	area, err := e.Tree(s.Head, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -30,12 +30,12 @@ func (e *Engine) SealOld(ctx context.Context, cell, path, text string) error {
 	}
 	entry.Size, entry.Digest, entry.PlainDigest = int64(len(text)), sha256.Sum256([]byte(text)), true
 	edit := workspace.Edit{Path: path, New: &entry, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
-	sealed, err := e.Workspace.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), []workspace.Edit{edit})
+	sealed, err := e.Workspace.Compose(ctx, s.At, s.Head.Layer, store.NewID("op"), []workspace.Edit{edit})
 	if err != nil {
 		return err
 	}
-	next := e.NewCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
-	return s.moveHead(ctx, next, func(tx *store.Tx) error { return tx.PutCheckpoint(next) })
+	next := e.NewCheckpoint(s.Record, s.Head.ID, "refresh", "", sealed)
+	return s.Move(ctx, next, func(tx *store.Tx) error { return tx.PutCheckpoint(next) })
 }
 
 // PlainDigest reports whether the head of a cell has a digest of version 1 for a

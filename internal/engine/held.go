@@ -15,19 +15,19 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// held is one cell held under its lock, without unfinished work.
-type held struct {
-	e    *Engine
-	cell store.Cell
-	head store.Checkpoint
-	at   workspace.Cell
+// heldCell is one cell held under its lock, without unfinished work.
+type heldCell struct {
+	e      *Engine
+	Record store.Cell
+	Head   store.Checkpoint
+	At     workspace.Cell
 
 	cellLock *store.Lock
 	homeLock *store.Lock
 
-	// abandon reports whether to give up an operation that cannot be finished
+	// Abandon reports whether to give up an operation that cannot be finished
 	// because its directory is gone.
-	abandon bool
+	Abandon bool
 
 	// resumes reports whether the cell is held to end its pause.
 	resumes bool
@@ -35,38 +35,38 @@ type held struct {
 	// races reports whether a race is under way in the home, or was cut off.
 	races bool
 
-	// budget is the disk space that a run may take; nil is any amount.
-	budget caller.Budget
+	// Budget is the disk space that a run may take; nil is any amount.
+	Budget caller.Budget
 }
 
-func (s *held) read(tx *store.Tx) (err error) {
-	if s.cell, err = tx.CellByID(s.cell.ID); err != nil {
+func (s *heldCell) read(tx *store.Tx) (err error) {
+	if s.Record, err = tx.CellByID(s.Record.ID); err != nil {
 		return err
 	}
-	s.head, err = tx.Checkpoint(s.cell.Head)
+	s.Head, err = tx.Checkpoint(s.Record.Head)
 	return err
 }
 
-// reload reads the cell again: another process may have changed it before this one
+// Reload reads the cell again: another process may have changed it before this one
 // got the lock.
-func (s *held) reload() error {
+func (s *heldCell) Reload() error {
 	err := s.e.Store.View(s.read)
 	if err != nil {
-		return fmt.Errorf("read cell %s: %w", s.cell.LastName, err)
+		return fmt.Errorf("read cell %s: %w", s.Record.LastName, err)
 	}
-	s.at, err = s.e.Layout(s.cell)
+	s.At, err = s.e.Layout(s.Record)
 	return err
 }
 
-// unlockHome allows deletions while a long command runs: the record of the run
+// UnlockHome allows deletions while a long command runs: the record of the run
 // protects what it needs. The key may be replaced meanwhile, too.
-func (s *held) unlockHome() {
+func (s *heldCell) UnlockHome() {
 	s.e.Evidence.ForgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
 
-func (s *held) relockHome() (err error) {
+func (s *heldCell) RelockHome() (err error) {
 	if s.homeLock != nil {
 		return nil
 	}
@@ -74,9 +74,9 @@ func (s *held) relockHome() (err error) {
 	return err
 }
 
-func (s *held) release() {
-	if s.budget != nil {
-		s.budget.Close()
+func (s *heldCell) Release() {
+	if s.Budget != nil {
+		s.Budget.Close()
 	}
 	// Restore the reserve of disk space as far as there is room. If that fails, the
 	// finished operation is still a success.
@@ -87,56 +87,56 @@ func (s *held) release() {
 	s.cellLock.Unlock()
 }
 
-func (s *held) liveError(err error) error {
-	return fmt.Errorf("rewrite %s: %w", s.cell.Live, err)
+func (s *heldCell) LiveError(err error) error {
+	return fmt.Errorf("rewrite %s: %w", s.Record.Live, err)
 }
 
-// catchUp seals changes in a live directory since the last seal, outside of any
+// CatchUp seals changes in a live directory since the last seal, outside of any
 // run, as a separate checkpoint. So they are not lost and not attributed to a run.
-func (s *held) catchUp(ctx context.Context) error {
-	if s.cell.Live == "" {
+func (s *heldCell) CatchUp(ctx context.Context) error {
+	if s.Record.Live == "" {
 		return nil
 	}
-	next, err := s.drift(ctx, s.head)
+	next, err := s.Drift(ctx, s.Head)
 	if err != nil || next == nil {
 		return err
 	}
 	err = s.e.Store.Update(func(tx *store.Tx) error {
-		s.cell.Head = next.ID
-		if err := tx.PutCell(s.cell); err != nil {
+		s.Record.Head = next.ID
+		if err := tx.PutCell(s.Record); err != nil {
 			return err
 		}
-		return s.recordDrift(tx, next)
+		return s.RecordDrift(tx, next)
 	})
 	if err == nil {
-		s.head = next.Checkpoint
+		s.Head = next.Checkpoint
 	}
 	return err
 }
 
-type drifted struct {
+type Drifted struct {
 	store.Checkpoint
 	changed int
 }
 
-// drift seals a live directory if it differs from a state, and returns nil if it
+// Drift seals a live directory if it differs from a state, and returns nil if it
 // does not. Nothing is recorded yet.
-func (s *held) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
-	sealed, err := s.e.Workspace.Drift(ctx, s.at, at.Layer, store.NewID("op"))
+func (s *heldCell) Drift(ctx context.Context, at store.Checkpoint) (*Drifted, error) {
+	sealed, err := s.e.Workspace.Drift(ctx, s.At, at.Layer, store.NewID("op"))
 	if err != nil {
-		return nil, driftError(s.cell.Live, err)
+		return nil, driftError(s.Record.Live, err)
 	}
 	if sealed.Unchanged {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &drifted{s.e.NewCheckpoint(s.cell, at.ID, home.KindDrift, "", sealed), sealed.Changed}, nil
+	return &Drifted{s.e.NewCheckpoint(s.Record, at.ID, home.KindDrift, "", sealed), sealed.Changed}, nil
 }
 
-func (s *held) recordDrift(tx *store.Tx, next *drifted) error {
+func (s *heldCell) RecordDrift(tx *store.Tx, next *Drifted) error {
 	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.cell, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
+	return s.e.Evidence.Change(tx, s.Record, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
 }
 
 func driftError(live string, err error) error {
@@ -149,57 +149,57 @@ func driftError(live string, err error) error {
 	return api.Failf(api.CodeLook, err, "look at %s", quote.Path(live))
 }
 
-// squash replaces a state's deep stack of layers by one layer, so that mounts stay
+// Squash replaces a state's deep stack of layers by one layer, so that mounts stay
 // fast. The checkpoint keeps its identity.
-func (s *held) squash(ctx context.Context) error {
-	deep, err := s.e.Workspace.NeedsSquash(s.head.Layer)
+func (s *heldCell) Squash(ctx context.Context) error {
+	deep, err := s.e.Workspace.NeedsSquash(s.Head.Layer)
 	if err != nil || !deep {
 		return err
 	}
-	sealed, err := s.e.Workspace.Squash(ctx, s.at, s.head.Layer, store.NewID("op"))
+	sealed, err := s.e.Workspace.Squash(ctx, s.At, s.Head.Layer, store.NewID("op"))
 	if err != nil {
-		return fmt.Errorf("squash %s: %w", s.head.ID, err)
+		return fmt.Errorf("squash %s: %w", s.Head.ID, err)
 	}
-	s.head.Layer, s.head.OwnBytes = sealed.Layer, sealed.Bytes
+	s.Head.Layer, s.Head.OwnBytes = sealed.Layer, sealed.Bytes
 	return s.e.Store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCheckpoint(s.head); err != nil {
+		if err := tx.PutCheckpoint(s.Head); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpSquash, nil)
+		return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpSquash, nil)
 	})
 }
 
-// dropSocket removes the socket of a killed supervisor. The caller holds the cell's
+// DropSocket removes the socket of a killed supervisor. The caller holds the cell's
 // lock.
-func (s *held) dropSocket() error {
-	err := s.e.Store.Dir().Remove(home.SocketDir + "/" + s.cell.ID)
+func (s *heldCell) DropSocket() error {
+	err := s.e.Store.Dir().Remove(home.SocketDir + "/" + s.Record.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// name gives the head a name. A name never moves silently from one state to
+// Name gives the head a name. A name never moves silently from one state to
 // another.
-func (s *held) name(tx *store.Tx, name string) error {
-	old, err := tx.FindNamed(s.cell.ID, name)
-	if err == nil && old.ID == s.head.ID {
+func (s *heldCell) Name(tx *store.Tx, name string) error {
+	old, err := tx.FindNamed(s.Record.ID, name)
+	if err == nil && old.ID == s.Head.ID {
 		return nil
 	}
-	if err := s.claim(tx, name); err != nil {
+	if err := s.Claim(tx, name); err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpCheckpoint, map[string]string{"name": name})
+	return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpCheckpoint, map[string]string{"name": name})
 }
 
-// claim takes a name for the head, unless another state has it.
-func (s *held) claim(tx *store.Tx, name string) error {
-	old, err := tx.FindNamed(s.cell.ID, name)
+// Claim takes a name for the head, unless another state has it.
+func (s *heldCell) Claim(tx *store.Tx, name string) error {
+	old, err := tx.FindNamed(s.Record.ID, name)
 	if err == nil {
 		return api.Refusef(api.CodeNameTaken, "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return tx.Name(s.cell.ID, name, s.head.ID)
+	return tx.Name(s.Record.ID, name, s.Head.ID)
 }

@@ -12,16 +12,16 @@ import (
 
 // hold takes a cell's lock, and first finishes or undoes the work of a process that
 // died.
-func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*held, error) {
+func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*heldCell, error) {
 	return e.holdFor(ctx, name, what, wait, false)
 }
 
-func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*held, error) {
-	return e.holdWith(ctx, name, what, wait, &held{abandon: abandon})
+func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*heldCell, error) {
+	return e.holdWith(ctx, name, what, wait, &heldCell{Abandon: abandon})
 }
 
 // holdWith fills a session that says how the cell is held.
-func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *held) (*held, error) {
+func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *heldCell) (*heldCell, error) {
 	c, err := e.FindCell(name)
 	if err != nil {
 		return nil, err
@@ -34,16 +34,16 @@ func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Dura
 		// Waiting does not help a caller who expects another revision.
 		return nil, cmp.Or(e.CheckRevision(c), e.BusyError(c, what, err))
 	}
-	s.e, s.cell, s.cellLock = e, c, lock
+	s.e, s.Record, s.cellLock = e, c, lock
 	if err := s.open(ctx, name, what); err != nil {
-		s.release()
+		s.Release()
 		return nil, err
 	}
 	if s.races && what != home.HeldByRemove {
-		s.unlockHome()
+		s.UnlockHome()
 		e.settleRaces(ctx)
-		if err := s.relockHome(); err != nil {
-			s.release()
+		if err := s.RelockHome(); err != nil {
+			s.Release()
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (e *Engine) makeRoom(what string) error {
 	return e.Store.MakeRoom()
 }
 
-func (s *held) open(ctx context.Context, name, what string) error {
+func (s *heldCell) open(ctx context.Context, name, what string) error {
 	var err error
 	if s.homeLock, err = s.e.Store.LockHome(false); err != nil {
 		return err
@@ -68,10 +68,10 @@ func (s *held) open(ctx context.Context, name, what string) error {
 	if err != nil {
 		return err
 	}
-	if s.cell.Name != name {
+	if s.Record.Name != name {
 		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
-	if err := s.e.MayRunIn(s.cell); err != nil {
+	if err := s.e.MayRunIn(s.Record); err != nil {
 		return err
 	}
 	if unfinished {
@@ -79,19 +79,19 @@ func (s *held) open(ctx context.Context, name, what string) error {
 			return err
 		}
 	}
-	if err := s.e.CheckRevision(s.cell); err != nil {
+	if err := s.e.CheckRevision(s.Record); err != nil {
 		return err
 	}
 	return s.refusePaused(what)
 }
 
 // recheck reads the cell again and reports whether work on it was left unfinished.
-func (s *held) recheck() (unfinished bool, err error) {
+func (s *heldCell) recheck() (unfinished bool, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
 		if err := s.read(tx); err != nil {
 			return err
 		}
-		if unfinished, err = tx.HasUnfinished(s.cell.ID); err != nil {
+		if unfinished, err = tx.HasUnfinished(s.Record.ID); err != nil {
 			return err
 		}
 		if s.races, err = tx.HasIntent(store.IntentRace); err != nil {
@@ -100,7 +100,7 @@ func (s *held) recheck() (unfinished bool, err error) {
 		return s.e.Evidence.KeyUsable(tx)
 	})
 	if err == nil {
-		s.at, err = s.e.Layout(s.cell)
+		s.At, err = s.e.Layout(s.Record)
 	}
 	return unfinished, err
 }

@@ -23,17 +23,17 @@ import (
 // done once, before the first run that masks control files. The state of the source
 // that later applies compare with gets them too: what the cell does not change is not
 // written. If the commit cannot be read, the error matches gitread.ErrUnsupported.
-func (s *held) commitInstructions(ctx context.Context) ([]string, error) {
-	if s.cell.SourceKind != "dir" && s.cell.SourceKind != "archive" || s.cell.Live != "" {
+func (s *heldCell) commitInstructions(ctx context.Context) ([]string, error) {
+	if s.Record.SourceKind != "dir" && s.Record.SourceKind != "archive" || s.Record.Live != "" {
 		return nil, nil
 	}
 	var held *aside
 	var base store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if held, err = s.e.asideOf(tx, s.cell); err != nil || held != nil {
+		if held, err = s.e.asideOf(tx, s.Record); err != nil || held != nil {
 			return err
 		}
-		base, err = home.BaseState(tx, s.cell, s.head)
+		base, err = home.BaseState(tx, s.Record, s.Head)
 		return err
 	})
 	if err != nil || held != nil {
@@ -43,7 +43,7 @@ func (s *held) commitInstructions(ctx context.Context) ([]string, error) {
 	if err != nil || committed == nil {
 		return nil, err
 	}
-	now, paths, err := s.instructionEdits(s.head, committed)
+	now, paths, err := s.instructionEdits(s.Head, committed)
 	if err != nil || len(now) == 0 {
 		return nil, err
 	}
@@ -63,36 +63,36 @@ func (e *Engine) CommitInstructions(ctx context.Context, cell string, sources []
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	if s.head.ID != s.cell.Applied || slices.Contains(sources[:min(1, len(sources))], s.head.Root()) {
+	defer s.Release()
+	if s.Head.ID != s.Record.Applied || slices.Contains(sources[:min(1, len(sources))], s.Head.Root()) {
 		return nil
 	}
-	committed, err := s.committedState(s.head)
+	committed, err := s.committedState(s.Head)
 	if errors.Is(err, gitread.ErrUnsupported) || err == nil && committed == nil {
 		return nil // the daemon could not read it either
 	}
 	if err != nil {
 		return err
 	}
-	edits, _, err := s.instructionEdits(s.head, committed)
+	edits, _, err := s.instructionEdits(s.Head, committed)
 	if err != nil || len(edits) == 0 {
 		return err
 	}
-	next, err := s.derive(ctx, s.head, home.KindSource, edits)
+	next, err := s.Derive(ctx, s.Head, home.KindSource, edits)
 	if err != nil || !slices.Contains(sources, next.Root()) {
 		return err
 	}
-	return s.takeInstructions(ctx, s.head, edits, edits)
+	return s.takeInstructions(ctx, s.Head, edits, edits)
 }
 
 // committedInstructions returns the instruction files in the last commit of the source, those
 // that it does not have as nil. Without a commit the result is nil. The source is the
 // directory as it is now, or the state of it that an archive had.
-func (s *held) committedInstructions(base store.Checkpoint) (map[string]*gitread.File, error) {
-	if s.cell.SourceKind != "dir" {
+func (s *heldCell) committedInstructions(base store.Checkpoint) (map[string]*gitread.File, error) {
+	if s.Record.SourceKind != "dir" {
 		return s.committedState(base)
 	}
-	dir, err := s.e.OpenHost(s.cell.Source)
+	dir, err := s.e.OpenHost(s.Record.Source)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as documented
 	}
@@ -111,8 +111,8 @@ func (s *held) committedInstructions(base store.Checkpoint) (map[string]*gitread
 }
 
 // committedState is committed for a repository in a state.
-func (s *held) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
-	files, err := s.e.StateTree(s.cell, at)
+func (s *heldCell) committedState(at store.Checkpoint) (map[string]*gitread.File, error) {
+	files, err := s.e.StateTree(s.Record, at)
 	if err != nil {
 		return nil, home.StateError(at, err)
 	}
@@ -149,7 +149,7 @@ func committedIn(files gitread.Files, isDir bool) (map[string]*gitread.File, err
 }
 
 // instructionEdits returns what makes a state have the committed files.
-func (s *held) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
+func (s *heldCell) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
 	t, err := s.e.Tree(at, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
@@ -210,14 +210,14 @@ func digestOf(text []byte) (tree.Hash, error) {
 }
 
 // takeInstructions seals the source and the cell with the committed files.
-func (s *held) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
-	applied, err := s.derive(ctx, base, home.KindSource, was)
+func (s *heldCell) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
+	applied, err := s.Derive(ctx, base, home.KindSource, was)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)
 	}
 	next := applied
-	if base.ID != s.head.ID {
-		if next, err = s.derive(ctx, s.head, kindRefresh, now); err != nil {
+	if base.ID != s.Head.ID {
+		if next, err = s.Derive(ctx, s.Head, kindRefresh, now); err != nil {
 			return fmt.Errorf("seal the instruction files: %w", err)
 		}
 		next.Source = applied.ID

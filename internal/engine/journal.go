@@ -32,7 +32,7 @@ type sealedJournal struct {
 }
 
 func (r *run) meta() event.Meta {
-	return event.Meta{Cell: r.cell.Name, CellID: r.cell.ID, Run: r.rec.ID, Policy: r.rec.Policy, Version: r.e.Version}
+	return event.Meta{Cell: r.Record.Name, CellID: r.Record.ID, Run: r.rec.ID, Policy: r.rec.Policy, Version: r.e.Version}
 }
 
 // openJournal begins the journal of a run.

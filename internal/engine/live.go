@@ -263,6 +263,6 @@ func (e *Engine) SettleDead(ctx context.Context, c store.Cell) (run string, err 
 	if err != nil {
 		return "", err
 	}
-	s.release()
+	s.Release()
 	return run, nil
 }

@@ -68,13 +68,13 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 	if err := home.Explain(l.r.e.Store.RefuseFull()); err != nil {
 		return nil, err
 	}
-	names, err := l.r.e.branchNames(l.r.cell.Name, o.Request)
+	names, err := l.r.e.branchNames(l.r.Record.Name, o.Request)
 	if err != nil {
 		return nil, err
 	}
-	b := newBranching(l.r.cell.Name, o)
+	b := newBranching(l.r.Record.Name, o)
 	b.warm, b.adopt, b.branches, b.captures = l.warm, l.adopt, l.branches, true
-	if b.e, err = l.r.e.engineFor(l.r.cell.Name, l.r.policy, o); err != nil {
+	if b.e, err = l.r.e.engineFor(l.r.Record.Name, l.r.policy, o); err != nil {
 		return nil, err
 	}
 	b.capture = func(ctx context.Context) (err error) {
@@ -105,7 +105,7 @@ func (b *branching) result() *api.BranchResult {
 	res := &api.BranchResult{Source: b.cell, CheckpointID: b.moment.at.CheckpointID, PauseUS: b.moment.at.PauseUS}
 	memory := b.measure()
 	for i, c := range b.children {
-		res.Children = append(res.Children, api.BranchChild{Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memory[i], Sockets: c.r.outcome.Controls.Sockets})
+		res.Children = append(res.Children, api.BranchChild{Cell: c.r.Record.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memory[i], Sockets: c.r.outcome.Controls.Sockets})
 	}
 	return res
 }
@@ -113,7 +113,7 @@ func (b *branching) result() *api.BranchResult {
 // serveBranch serves a branch until it ends.
 func (l *liveRun) serveBranch(ctx context.Context) {
 	if err := l.serve(ctx); err != nil {
-		l.r.e.Logger.Warn("the run of a branch was not concluded", "cell", l.r.cell.Name, "error", err)
+		l.r.e.Logger.Warn("the run of a branch was not concluded", "cell", l.r.Record.Name, "error", err)
 	}
 }
 
@@ -144,7 +144,7 @@ func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrde
 func (l *liveRun) branchRequest(q api.BranchRequest, checkpoint string) runRequest {
 	origin := &branchOrigin{}
 	origin.setGateway(l.r.gateway)
-	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.Now().UTC()
+	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.Record.Name, l.r.rec.ID, checkpoint, l.r.e.Now().UTC()
 	return branchRun(l.options(), q, origin)
 }
 
@@ -276,7 +276,7 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 	}
 	r, err := s.checkpoint(ctx, req)
 	if err != nil {
-		s.release()
+		s.Release()
 		return nil, err
 	}
 	r.total, r.timings.PrepareUS = began, since(began)
@@ -293,7 +293,7 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 
 // abandon undoes a branch that is not served.
 func (l *liveRun) abandon() error {
-	defer l.r.release()
+	defer l.r.Release()
 	return errors.Join(l.undo(), l.r.discard())
 }
 

@@ -80,7 +80,7 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 	}
 	chk := l.r.before
 	if !sealed.Unchanged || keep != nil {
-		chk = e.NewCheckpoint(l.r.cell, l.r.before.ID, home.KindLive, "", sealed)
+		chk = e.NewCheckpoint(l.r.Record, l.r.before.ID, home.KindLive, "", sealed)
 	}
 	if keep != nil {
 		if chk.Memory, err = keep(chk.ID); err != nil {
@@ -96,7 +96,7 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 		return nil, err
 	}
 	return &api.CheckpointResult{
-		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: name,
+		Cell: l.r.Record.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: name,
 		Live: true, Memory: chk.Memory,
 	}, nil
 }
@@ -148,12 +148,12 @@ func captureError(err error) error {
 // record records the state. The head does not move: the result of the run is
 // decided when the cell is stopped.
 func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
-	s := &held{e: l.r.e, cell: l.r.cell, head: chk}
+	s := &heldCell{e: l.r.e, Record: l.r.Record, Head: chk}
 	if chk.ID == l.r.before.ID { // nothing has changed, and it is recorded
 		if name == "" {
 			return nil
 		}
-		return s.name(tx, name)
+		return s.Name(tx, name)
 	}
 	if err := tx.PutCheckpoint(chk); err != nil {
 		return err
@@ -163,10 +163,10 @@ func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error 
 		details[statements.DetailMemory], details[statements.DetailMemoryBytes] = chk.Memory, strconv.FormatInt(chk.MemoryBytes, 10)
 	}
 	if name != "" {
-		if err := s.claim(tx, name); err != nil {
+		if err := s.Claim(tx, name); err != nil {
 			return err
 		}
 		details["name"] = name
 	}
-	return l.r.e.Evidence.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, details)
+	return l.r.e.Evidence.Change(tx, l.r.Record, chk, receipt.OpCheckpoint, details)
 }

@@ -37,7 +37,7 @@ func (l *liveRun) branchable() error {
 	case driver.Template, driver.Saver:
 		return l.host.Usable()
 	}
-	return notTemplate(l.r.cell.Name)
+	return notTemplate(l.r.Record.Name)
 }
 
 // moment captures the files of a live cell together with its memory.
@@ -52,7 +52,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 			},
 		}, err
 	case driver.Saver:
-		source := l.r.cell.Name
+		source := l.r.Record.Name
 		image, at, err := l.save(ctx, c, "", nil)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (l *liveRun) moment(ctx context.Context) (*moment, error) {
 			},
 		}, nil
 	}
-	return nil, notTemplate(l.r.cell.Name)
+	return nil, notTemplate(l.r.Record.Name)
 }
 
 // checkpointMemory captures the files and the memory of the cell at one moment, and
@@ -79,7 +79,7 @@ func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.Check
 	c, ok := l.cell.(driver.Saver)
 	if !ok {
 		return nil, api.Refusef(api.CodeRuntime, "leave --memory out: the files are kept; the runtime gvisor keeps memory too",
-			"cell %s is live with the runtime native, which keeps no memory on disk", l.r.cell.Name)
+			"cell %s is live with the runtime native, which keeps no memory on disk", l.r.Record.Name)
 	}
 	if err := l.host.Usable(); err != nil {
 		return nil, err
@@ -98,9 +98,9 @@ func (l *liveRun) keepMemory(ctx context.Context, image moments.Image, checkpoin
 func (l *liveRun) keepImage(ctx context.Context, image moments.Image, id string, o api.RunOptions, network bool) (string, error) {
 	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH, o.Network.Unrestricted = nil, "", nil, false
 	if o.Policy == nil {
-		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
+		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.Record.Name), Text: l.r.policy.Canonical()}
 	}
-	run, err := json.Marshal(savedRun{Cell: l.r.cell.Name, RunID: l.r.rec.ID, At: l.r.e.Now().UTC(), Options: o, Ceiling: l.r.policy.Canonical()})
+	run, err := json.Marshal(savedRun{Cell: l.r.Record.Name, RunID: l.r.rec.ID, At: l.r.e.Now().UTC(), Options: o, Ceiling: l.r.policy.Canonical()})
 	if err == nil {
 		err = image.Write(moments.Run, run)
 	}
@@ -108,11 +108,11 @@ func (l *liveRun) keepImage(ctx context.Context, image moments.Image, id string,
 		err = l.writeNetwork(image)
 	}
 	if err != nil {
-		return "", saveError(l.r.cell.Name, err)
+		return "", saveError(l.r.Record.Name, err)
 	}
 	kept, digest, err := image.Keep(ctx, id)
 	if err != nil {
-		return "", errors.Join(saveError(l.r.cell.Name, err), kept.Remove())
+		return "", errors.Join(saveError(l.r.Record.Name, err), kept.Remove())
 	}
 	failpoint.Hit("live.memory")
 	return digest, nil
@@ -154,7 +154,7 @@ func (l *liveRun) save(ctx context.Context, c driver.Saver, name string, keep fu
 		if captured != nil {
 			err = errors.Join(err, captured.Discard())
 		}
-		return image, nil, saveError(l.r.cell.Name, err)
+		return image, nil, saveError(l.r.Record.Name, err)
 	}
 	var kept func(string) (string, error)
 	if keep != nil {
@@ -201,7 +201,7 @@ func saveError(cell string, err error) error {
 func (l *liveRun) restore(ctx context.Context, image moments.Image, spec driver.Spec) (driver.Cell, error) {
 	restorer, ok := l.r.driver.(driver.Restorer)
 	if !ok {
-		return nil, notTemplate(l.r.cell.Name)
+		return nil, notTemplate(l.r.Record.Name)
 	}
 	dir, err := image.Open()
 	if err == nil {

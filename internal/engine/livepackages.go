@@ -32,7 +32,7 @@ func (l *liveRun) offerPackages() error {
 		_, err = os.Stat(self)
 	}
 	if err != nil {
-		return api.Failf(api.CodeStart, err, "show this program in cell %s", l.r.cell.Name)
+		return api.Failf(api.CodeStart, err, "show this program in cell %s", l.r.Record.Name)
 	}
 	l.r.spec.Packages = &driver.Packages{Shim: self, Asked: l.packageAsked, Ended: l.packageEnded}
 	return nil

@@ -37,7 +37,7 @@ func (l *liveRun) pause(ctx context.Context, fsOnly bool) (ends bool, err error)
 	switch {
 	case fsOnly && agent:
 		return false, api.Refusef(api.CodeRuntime, "pause it without --fs-only, or stop it",
-			"the processes of cell %s are a session of an agent, which would end", l.r.cell.Name)
+			"the processes of cell %s are a session of an agent, which would end", l.r.Record.Name)
 	case fsOnly:
 		return true, l.suspendFiles(ctx)
 	case saves && !agent:
@@ -56,7 +56,7 @@ func (l *liveRun) isSession() bool {
 // freeze stops the processes and records it, so that other processes see it.
 func (l *liveRun) freeze(ctx context.Context) error {
 	if err := l.cell.Freeze(ctx); err != nil {
-		return freezeError("paused", "`forkcell pause "+l.r.cell.Name+" --fs-only` ends its processes and keeps its files", err)
+		return freezeError("paused", "`forkcell pause "+l.r.Record.Name+" --fs-only` ends its processes and keeps its files", err)
 	}
 	failpoint.Hit("live.frozen")
 	if err := l.recordPaused(true); err != nil {

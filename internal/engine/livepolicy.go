@@ -81,7 +81,7 @@ func (l *liveRun) swapPolicy(f api.PolicyFile, given api.GrantRequest, values ne
 		return nil, err
 	}
 	res := &api.PolicyApplied{
-		Cell: r.cell.Name, PolicyHash: c.kept, Before: r.policy.Digest(), Live: true, RunID: r.rec.ID, RulesAs: c.hash,
+		Cell: r.Record.Name, PolicyHash: c.kept, Before: r.policy.Digest(), Live: true, RunID: r.rec.ID, RulesAs: c.hash,
 	}
 	ruling := func() (err error) {
 		res.FromEvent, err = r.recordPolicy(c)
@@ -97,7 +97,7 @@ func (l *liveRun) swapPolicy(f api.PolicyFile, given api.GrantRequest, values ne
 	case errors.Is(err, network.ErrConfig), errors.Is(err, network.ErrCredential):
 		return nil, settingError(err)
 	case err != nil:
-		return nil, api.Failf(api.CodePolicy, err, "apply the policy to cell %s", r.cell.Name)
+		return nil, api.Failf(api.CodePolicy, err, "apply the policy to cell %s", r.Record.Name)
 	}
 	r.policy, l.req.Grants = c.policy, req.Grants // branches have the grants too
 	return res, nil
@@ -142,11 +142,11 @@ func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err er
 	}
 	c.pins = f.Resolve
 	start.Policy = &f
-	if c.policy, err = r.e.policyOf(r.cell, start); err != nil {
+	if c.policy, err = r.e.policyOf(r.Record, start); err != nil {
 		return c, err
 	}
 	if err := checkFixedParts(r.policy, c.policy); err != nil {
-		return c, api.WithHint(err, api.CodePolicySection, startWith(r.cell.Name, f, whole))
+		return c, api.WithHint(err, api.CodePolicySection, startWith(r.Record.Name, f, whole))
 	}
 	if c.grants, err = r.addedGrants(whole, c.policy, start); err != nil {
 		return c, err
@@ -223,7 +223,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	}
 	defer home.Unlock()
 	r.e.Evidence.ForgetKey()
-	cell := r.cell
+	cell := r.Record
 	cell.Policy, cell.Pins = c.kept, c.pins
 	cell.PolicyBytes += c.added
 	r.recording.Lock()
@@ -252,7 +252,7 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r.cell.Policy, r.cell.PolicyBytes, r.cell.Pins, r.rec = c.kept, cell.PolicyBytes, c.pins, rec
+	r.Record.Policy, r.Record.PolicyBytes, r.Record.Pins, r.rec = c.kept, cell.PolicyBytes, c.pins, rec
 	r.grants = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, c.grants))))
 	if fell {
 		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))

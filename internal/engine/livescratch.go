@@ -26,7 +26,7 @@ func (l *liveRun) evalInBranch(ctx context.Context, t driver.Template, code stri
 	s := &scratch{}
 	err = l.host.Exclusively(func() error { return l.startScratch(ctx, t, s) })
 	if err == nil {
-		res, err = ask(ctx, l.r.cell.Name, s.child, code)
+		res, err = ask(ctx, l.r.Record.Name, s.child, code)
 	}
 	left := s.end()
 	if err == nil {
@@ -39,8 +39,8 @@ func (l *liveRun) evalInBranch(ctx context.Context, t driver.Template, code stri
 // startScratch makes the branch. The caller ends it, also after an error.
 func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratch) (err error) {
 	r := l.r
-	if r.cell.Live != "" {
-		return api.Refusef(api.CodeTemplate, "`forkcell branch "+r.cell.Name+"` makes a cell to use", "cell %s has a live directory, of which no short copy is made", r.cell.Name)
+	if r.Record.Live != "" {
+		return api.Refusef(api.CodeTemplate, "`forkcell branch "+r.Record.Name+"` makes a cell to use", "cell %s has a live directory, of which no short copy is made", r.Record.Name)
 	}
 	if s.home, err = r.e.Store.LockHome(false); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratc
 	if sealed.Unchanged {
 		layer = r.before.Layer
 	}
-	at := r.at
+	at := r.At
 	at.Areas = r.areas
 	if s.work, err = r.e.Workspace.Begin(ctx, at, layer, store.NewID("op")); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (l *liveRun) startScratch(ctx context.Context, t driver.Template, s *scratc
 		return err
 	}
 	child, err := t.Branch(ctx, driver.Branch{Spec: spec})
-	if err = copyError(r.cell.Name, err); api.CodeOf(err) != "" {
+	if err = copyError(r.Record.Name, err); api.CodeOf(err) != "" {
 		return err
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *liveRun) scratchSpec(ctx context.Context, w *workspace.Work) (driver.Sp
 		return spec, nil
 	}
 	req := networkRequest{NetworkRequest: api.NetworkRequest{Resolve: l.req.Network.Resolve, CA: l.req.Network.CA}, reloadable: true, source: r.gateway}
-	g, err := r.newGate(ctx, r.cell.Name, r.policy.Digest(), req)
+	g, err := r.newGate(ctx, r.Record.Name, r.policy.Digest(), req)
 	if err != nil {
 		return spec, err
 	}

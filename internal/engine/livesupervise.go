@@ -37,7 +37,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	if err != nil {
 		return err
 	}
-	defer s.release()
+	defer s.Release()
 	r, err := s.checkpoint(ctx, req)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 		err = ready(l.describe())
 	}
 	if err != nil {
-		return errors.Join(err, l.undo(), r.relockHome(), r.discard())
+		return errors.Join(err, l.undo(), r.RelockHome(), r.discard())
 	}
 	err = l.serve(ctx)
 	// Branches end with this process.
@@ -101,7 +101,7 @@ func (l *liveRun) serve(ctx context.Context) error {
 // answer may use the cell at once.
 func (l *liveRun) conclude(ctx context.Context) error {
 	r := l.r
-	defer r.release()
+	defer r.Release()
 	if err := l.removeScratch(); err != nil {
 		r.notes = append(r.notes, "the directory for saved memory could not be removed: "+err.Error())
 	}
@@ -122,7 +122,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	r.spec.Freezable = true
 	r.showCarrier()
 	if err := l.prepareTurns(l.req.turns); err != nil {
-		return api.Failf(api.CodeStart, err, "prepare the turns of cell %s", r.cell.Name)
+		return api.Failf(api.CodeStart, err, "prepare the turns of cell %s", r.Record.Name)
 	}
 	if err := l.offerPackages(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	l.host = supervise.NewHost(l.config())
 	// No client is served before the cell exists: clients that connect earlier wait.
 	listening := inBackground(func() (err error) {
-		l.listener, err = wire.Listen(r.e.Socket(r.cell))
+		l.listener, err = wire.Listen(r.e.Socket(r.Record))
 		return err
 	})
 	defer func() { _ = listening() }()
@@ -157,7 +157,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	r.outcome.Controls = started.Controls()
 	r.degraded = append(r.degraded, r.outcome.Controls.Degraded...)
 	if err := listening(); err != nil {
-		return api.Failf(api.CodeSocket, err, "make the socket of cell %s", r.cell.Name)
+		return api.Failf(api.CodeSocket, err, "make the socket of cell %s", r.Record.Name)
 	}
 	l.host.Bind(l.cell, l.listener, r.spec.Env)
 	failpoint.Hit("live.started")
@@ -168,8 +168,8 @@ func (l *liveRun) start(ctx context.Context) error {
 func (l *liveRun) config() supervise.Config {
 	r := l.r
 	return supervise.Config{
-		Version: r.e.Version, Name: r.cell.Name, RunID: r.rec.ID,
-		MountAt: r.cell.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
+		Version: r.e.Version, Name: r.Record.Name, RunID: r.rec.ID,
+		MountAt: r.Record.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
 		Env: r.spec.Env, Timeout: r.spec.Timeout, AwaitMain: r.awaitMain(),
 		NewID: func() string { return store.NewID("exec") }, Recordable: home.Recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
@@ -191,7 +191,7 @@ func (r *run) awaitMain() time.Duration {
 // started.
 func (r *run) execFailure(err error) error {
 	if errors.Is(err, driver.ErrHeld) {
-		return api.TemplateError(r.cell.Name)
+		return api.TemplateError(r.Record.Name)
 	}
 	if _, ok := errors.AsType[*driver.StartError](err); !ok {
 		return r.startFailure(err)
@@ -203,7 +203,7 @@ func (r *run) execFailure(err error) error {
 func (l *liveRun) describe() *api.StartResult {
 	r := l.r
 	res := &api.StartResult{
-		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.Socket(r.cell),
+		Cell: r.Record.Name, CellID: r.Record.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.Socket(r.Record),
 		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls),
 		ReadyUS: l.readyUS,
 	}
@@ -237,7 +237,7 @@ func (l *liveRun) removeScratch() error {
 // live serves until the cell is to end, or has ended. It returns with no process of
 // the cell left.
 func (l *liveRun) live(ctx context.Context) {
-	l.r.unlockHome()
+	l.r.UnlockHome()
 	watched, full := l.r.watchDisk(ctx)
 	why := l.host.Serve(watched)
 	l.r.cellLock.End() // before the socket is closed: who finds none knows why

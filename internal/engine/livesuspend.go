@@ -40,7 +40,7 @@ func (l *liveRun) suspend(ctx context.Context, c driver.Saver, also func(*store.
 		return l.keepPause(ctx, image, false, also)
 	})
 	if err != nil {
-		return errors.Join(saveError(l.r.cell.Name, err), image.Remove())
+		return errors.Join(saveError(l.r.Record.Name, err), image.Remove())
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (l *liveRun) keepPause(ctx context.Context, image moments.Image, fsOnly boo
 	}
 	size, err := e.Images().Image(id).Size(ctx)
 	if err != nil {
-		return errors.Join(saveError(l.r.cell.Name, err), e.Images().Image(id).Remove())
+		return errors.Join(saveError(l.r.Record.Name, err), e.Images().Image(id).Remove())
 	}
 	rec := l.r.rec
 	rec.Pause = &store.Pause{RunID: rec.ID, At: e.Now().UTC(), Image: digest, FSOnly: fsOnly, Bytes: size, Runtime: rec.Runtime, Memory: rec.Memory, CPUsMilli: rec.CPUsMilli}
@@ -100,7 +100,7 @@ func (l *liveRun) keepPause(ctx context.Context, image moments.Image, fsOnly boo
 		return tx.PutRun(rec)
 	})
 	if err != nil {
-		return errors.Join(api.Failf(api.CodeFailed, err, "record the pause of cell %s", l.r.cell.Name), e.Images().Image(id).Remove())
+		return errors.Join(api.Failf(api.CodeFailed, err, "record the pause of cell %s", l.r.Record.Name), e.Images().Image(id).Remove())
 	}
 	l.r.rec, l.suspended = rec, true
 	failpoint.Hit("pause.recorded")
@@ -124,8 +124,8 @@ func (l *liveRun) remaining() api.RunOptions {
 
 // pauseError returns the error of a pause that could not be concluded.
 func (l *liveRun) pauseError() error {
-	if !l.suspended || l.r.cell.Paused != nil {
+	if !l.suspended || l.r.Record.Paused != nil {
 		return nil
 	}
-	return api.Failf(api.CodeSeal, l.r.startError, "pause cell %s", l.r.cell.Name)
+	return api.Failf(api.CodeSeal, l.r.startError, "pause cell %s", l.r.Record.Name)
 }

@@ -78,7 +78,7 @@ func (l *liveRun) prepareTurns(when *api.TurnRequest) error {
 		return nil
 	}
 	r := l.r
-	known, err := r.e.turnsOf(r.cell)
+	known, err := r.e.turnsOf(r.Record)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (t *turnTaker) request() *api.TurnRequest {
 // nil. Of several that are skipped in a row for the same reason the first is noted.
 func (l *liveRun) turn(ctx context.Context, by string, asked int64) (*api.TurnInfo, error) {
 	if l.turns == nil {
-		return nil, api.Refusef(api.CodeTurns, "start it with turns", "cell %s takes no turns", l.r.cell.Name)
+		return nil, api.Refusef(api.CodeTurns, "start it with turns", "cell %s takes no turns", l.r.Record.Name)
 	}
 	info, err := l.takeTurn(ctx, by, asked)
 	if err == nil {
@@ -191,8 +191,8 @@ func (l *liveRun) refuseTurn() error {
 	}
 	added, taken := l.r.diskAdded.Load(), l.r.turnBytes.Load()
 	limit := l.r.policy.Limits.Disk
-	if l.r.budget != nil {
-		limit = narrower(limit, max(1, l.r.budget.Left()+added+taken))
+	if l.r.Budget != nil {
+		limit = narrower(limit, max(1, l.r.Budget.Left()+added+taken))
 	}
 	return l.turns.refuse(turnRoom{free: free, limit: limit, added: added})
 }
@@ -212,7 +212,7 @@ func (l *liveRun) sealTurn(ctx context.Context, captured *workspace.Capture, by 
 	last := l.turns.last
 	idle := func() bool { return by == api.TurnByTime && chk.Root() == last.Root() }
 	sealed, made, err := captured.SealIf(ctx, func(s workspace.Sealed) bool {
-		chk = l.r.e.NewCheckpoint(l.r.cell, l.r.before.ID, home.KindLive, "", s)
+		chk = l.r.e.NewCheckpoint(l.r.Record, l.r.before.ID, home.KindLive, "", s)
 		return !maps.Equal(chk.Areas, last.Areas) && !idle()
 	})
 	switch {
@@ -256,7 +256,7 @@ func (l *liveRun) countTurn(ctx context.Context, info *api.TurnInfo, now store.C
 		return nil
 	}
 	e, sides := l.r.e, []store.Checkpoint{was, now}
-	owners := []store.Cell{l.r.cell, l.r.cell}
+	owners := []store.Cell{l.r.Record, l.r.Record}
 	info.ChangedFiles, info.Added, info.Removed, err = e.lines(func(fn func(tree.Change) error) error {
 		return e.eachChange(ctx, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
 			if home.IsDirChange(ch) {
@@ -287,7 +287,7 @@ func (l *liveRun) recordTurn(tx *store.Tx, chk store.Checkpoint, made bool, info
 	if err != nil {
 		return err
 	}
-	return l.r.e.Evidence.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, map[string]string{
+	return l.r.e.Evidence.Change(tx, l.r.Record, chk, receipt.OpCheckpoint, map[string]string{
 		statements.DetailLive: l.r.rec.ID, detailTurn: strconv.Itoa(info.Turn), detailInfo: string(text),
 	})
 }

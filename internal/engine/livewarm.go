@@ -39,7 +39,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	if !ok {
 		return l.awaitReady(ctx, w)
 	}
-	l.r.unlockHome()
+	l.r.UnlockHome()
 	l.warm = home.Recordable(w.Args)
 	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
 	command, err := l.host.ExecWarm(ctx, w.Args, string(w.Input))
@@ -55,7 +55,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	case limited.Err() != nil:
 		err = l.lateError(w, limit)
 	case err != nil:
-		err = api.Failf(api.CodeNotWarm, l.coldReason(limited, err, command), "cell %s did not become warm", l.r.cell.Name)
+		err = api.Failf(api.CodeNotWarm, l.coldReason(limited, err, command), "cell %s did not become warm", l.r.Record.Name)
 	}
 	if err == nil {
 		err = l.checkReady(w.Ready)
@@ -94,10 +94,10 @@ func (l *liveRun) noteUncopied(t driver.Template) error {
 // lateError returns the error of a template that was not warm in time.
 func (l *liveRun) lateError(w api.WarmRequest, limit time.Duration) error {
 	if w.Input != "" { // the interpreter takes part
-		return api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: what its interpreter loads needs longer", l.r.cell.Name, limit)
+		return api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: what its interpreter loads needs longer", l.r.Record.Name, limit)
 	}
-	return api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer",
-		"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.cell.Name, limit)
+	return api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.Record.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer",
+		"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.Record.Name, limit)
 }
 
 // coldReason returns why a template did not become warm: how its command has ended, if
@@ -118,13 +118,13 @@ func (l *liveRun) coldReason(ctx context.Context, why error, command wire.Proces
 // awaitReady executes a command and returns when what the caller has named holds. The
 // cell is no template: it goes on, and is branched as any other of its runtime.
 func (l *liveRun) awaitReady(ctx context.Context, w api.WarmRequest) error {
-	l.r.unlockHome()
+	l.r.UnlockHome()
 	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	when := w.Ready
 	if file, isFile := strings.CutPrefix(when, "file:"); isFile && !path.IsAbs(file) {
-		when = "file:" + path.Join(l.r.cell.MountAt, file)
+		when = "file:" + path.Join(l.r.Record.MountAt, file)
 	}
 	err := l.host.ExecReady(limited, w.Args, when)
 	switch {
@@ -135,9 +135,9 @@ func (l *liveRun) awaitReady(ctx context.Context, w api.WarmRequest) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		err = api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: --ready %s does not hold", l.r.cell.Name, limit, quote.Arg(w.Ready))
+		err = api.Refusef(api.CodeNotWarm, "--ready-timeout gives it longer", "cell %s was not warm after %v: --ready %s does not hold", l.r.Record.Name, limit, quote.Arg(w.Ready))
 	case api.CodeOf(err) == "":
-		err = api.Failf(api.CodeNotWarm, err, "cell %s did not become warm", l.r.cell.Name)
+		err = api.Failf(api.CodeNotWarm, err, "cell %s did not become warm", l.r.Record.Name)
 	}
 	return api.WithDetails(err, l.host.LastOutput(shownLines))
 }
@@ -154,10 +154,10 @@ func (l *liveRun) checkReady(when string) error {
 		if when == "" || ready.MatchString(l.host.AllOutput()) {
 			return nil
 		}
-		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and its output does not match %s", l.r.cell.Name, quote.Arg(when))
+		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and its output does not match %s", l.r.Record.Name, quote.Arg(when))
 	}
 	if !path.IsAbs(file) {
-		file = path.Join(l.r.cell.MountAt, file)
+		file = path.Join(l.r.Record.MountAt, file)
 	}
 	opener, ok := l.cell.(driver.Opener)
 	if !ok {
@@ -165,7 +165,7 @@ func (l *liveRun) checkReady(when string) error {
 	}
 	f, err := opener.Open(file)
 	if err != nil {
-		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and has no file %s that can be read: %v", l.r.cell.Name, quote.Path(file), err)
+		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and has no file %s that can be read: %v", l.r.Record.Name, quote.Path(file), err)
 	}
 	return f.Close()
 }
@@ -191,7 +191,7 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 	rec := l.r.rec
 	change(&rec)
 	if err := l.r.e.Store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
-		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.cell.Name)
+		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.Record.Name)
 	}
 	l.r.rec = rec
 	return nil
@@ -233,7 +233,7 @@ func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult
 
 // eval runs code in the process that the cell began with.
 func (l *liveRun) eval(ctx context.Context, code string) (*api.EvalResult, error) {
-	name := l.r.cell.Name
+	name := l.r.Record.Name
 	switch cell := l.cell.(type) {
 	case driver.Child:
 		if err := l.host.Usable(); err != nil {

@@ -71,10 +71,10 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 			return err
 		}
 	}
-	var held []*held
+	var held []*heldCell
 	defer func() {
 		for _, s := range held {
-			s.release()
+			s.Release()
 		}
 	}()
 	for _, name := range cells {
@@ -83,14 +83,14 @@ func (e *Engine) RemoveCells(ctx context.Context, req api.RemoveRequest) error {
 			return err
 		}
 		held = append(held, s)
-		if err := e.mayRemove(ctx, s.cell, req); err != nil {
+		if err := e.mayRemove(ctx, s.Record, req); err != nil {
 			return err
 		}
 	}
 	return e.removeHeld(held, "", req.Now, func(*store.Tx) error { return nil })
 }
 
-func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*held, error) {
+func (e *Engine) holdForRemoval(ctx context.Context, name string, req api.RemoveRequest) (*heldCell, error) {
 	wait := time.Duration(0)
 	if req.Stop {
 		var err error

@@ -45,7 +45,7 @@ func (r *run) openGate(ctx context.Context, hash string, req networkRequest) fun
 	}
 	var g *gate
 	made := make(chan struct{})
-	name := r.cell.Name // copied: the cell may be read again meanwhile
+	name := r.Record.Name // copied: the cell may be read again meanwhile
 	go func() {
 		defer close(made)
 		g, err = r.newGate(ctx, name, hash, req)

@@ -14,22 +14,22 @@ import (
 )
 
 // acceptedPart returns the changes since a state that the caller accepts.
-func (s *held) acceptedPart(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
+func (s *heldCell) acceptedPart(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
 	pick, err := secretfiles.NewSelector(req.Only, req.Except)
 	if err != nil {
 		return nil, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
 	kept := map[string]bool{}
 	if len(req.Only)+len(req.Except) > 0 {
-		from, to, err := s.e.Trees(before, s.head, workspace.AreaWorkspace)
+		from, to, err := s.e.Trees(before, s.Head, workspace.AreaWorkspace)
 		if err != nil {
 			return nil, err
 		}
 		changes, err := tree.Diff(from, to, tree.DiffOptions{Renames: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
-			return s.e.SameBytes(ctx, []store.Checkpoint{before, s.head}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, p, old, now)
+			return s.e.SameBytes(ctx, []store.Checkpoint{before, s.Head}, []store.Cell{s.Record, s.Record}, workspace.AreaWorkspace, p, old, now)
 		}})
 		if err != nil {
-			return nil, home.LongPath(s.cell, err)
+			return nil, home.LongPath(s.Record, err)
 		}
 		kept = keptNames(changes, pick)
 	}
@@ -40,13 +40,13 @@ func (s *held) acceptedPart(ctx context.Context, before store.Checkpoint, req ap
 }
 
 // selectedPart returns the selected part of the changes from one state to another.
-func (s *held) selectedPart(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
+func (s *heldCell) selectedPart(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
 	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick, Open: openSides(map[apply.Side]home.FileOpener{
-		apply.BaseSide: s.e.FilesOf(s.cell, from), apply.TheirSide: s.e.FilesOf(s.cell, to), apply.OurSide: s.e.FilesOf(s.cell, from),
+		apply.BaseSide: s.e.FilesOf(s.Record, from), apply.TheirSide: s.e.FilesOf(s.Record, to), apply.OurSide: s.e.FilesOf(s.Record, from),
 	})})
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *held) selectedPart(ctx context.Context, from, to store.Checkpoint, pick
 	}
 	edits := make([]workspace.Edit, len(ops))
 	for i, op := range ops {
-		edits[i] = s.e.edit(s.cell, to, tree.Change{Path: op.Path, Old: op.Old, New: op.New})
+		edits[i] = s.e.edit(s.Record, to, tree.Change{Path: op.Path, Old: op.Old, New: op.New})
 	}
 	return edits, nil
 }

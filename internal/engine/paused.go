@@ -11,8 +11,8 @@ import (
 )
 
 // holdPaused holds a cell to make it live again.
-func (e *Engine) holdPaused(ctx context.Context, name string) (*held, error) {
-	return e.holdWith(ctx, name, home.HeldByStart, 0, &held{resumes: true})
+func (e *Engine) holdPaused(ctx context.Context, name string) (*heldCell, error) {
+	return e.holdWith(ctx, name, home.HeldByStart, 0, &heldCell{resumes: true})
 }
 
 // pausedAlready describes a cell that is paused on disk.
@@ -33,10 +33,10 @@ func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, e
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	p := s.cell.Paused
+	defer s.Release()
+	p := s.Record.Paused
 	if p == nil {
-		return nil, notStarted(s.cell, "")
+		return nil, notStarted(s.Record, "")
 	}
 	if err := e.Store.Update(func(tx *store.Tx) error { return s.endPause(tx, receipt.OpStop) }); err != nil {
 		return nil, err

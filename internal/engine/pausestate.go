@@ -32,22 +32,22 @@ func keptWhilePaused(what string) bool {
 
 // refusePaused refuses a verb that would change the files of a paused cell, or start
 // something in it.
-func (s *held) refusePaused(what string) error {
-	if s.cell.Paused == nil || s.resumes || keptWhilePaused(what) {
+func (s *heldCell) refusePaused(what string) error {
+	if s.Record.Paused == nil || s.resumes || keptWhilePaused(what) {
 		return nil
 	}
-	return api.Refusef(api.CodePaused, "`forkcell resume "+s.cell.Name+"` continues it, `forkcell stop "+s.cell.Name+"` ends it", "cell %s is paused", s.cell.Name)
+	return api.Refusef(api.CodePaused, "`forkcell resume "+s.Record.Name+"` continues it, `forkcell stop "+s.Record.Name+"` ends it", "cell %s is paused", s.Record.Name)
 }
 
 // endPause ends the pause of a cell that is held. The caller stores the cell in the same
 // transaction, and then calls dropPause.
-func (s *held) endPause(tx *store.Tx, op receipt.Op) error {
-	p := s.cell.Paused
-	s.cell.Paused = nil
-	if err := tx.PutCell(s.cell); err != nil {
+func (s *heldCell) endPause(tx *store.Tx, op receipt.Op) error {
+	p := s.Record.Paused
+	s.Record.Paused = nil
+	if err := tx.PutCell(s.Record); err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.cell, s.head, op, pauseDetails(p))
+	return s.e.Evidence.Change(tx, s.Record, s.Head, op, pauseDetails(p))
 }
 
 // dropPause removes what a cell was paused with. What cannot be removed now, gc removes.
@@ -73,11 +73,11 @@ func (r *run) checkPause() {
 // recordPause makes the cell a paused one, if the run has ended with a pause.
 func (r *run) recordPause(tx *store.Tx) error {
 	p := r.rec.Pause
-	r.cell.Paused = p
+	r.Record.Paused = p
 	if p == nil {
 		return nil
 	}
-	return r.e.Evidence.Change(tx, r.cell, r.after, receipt.OpPause, pauseDetails(p))
+	return r.e.Evidence.Change(tx, r.Record, r.after, receipt.OpPause, pauseDetails(p))
 }
 
 // pauseDetails are the details of a statement about a pause.

@@ -116,12 +116,12 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	before, err := e.StoredPolicy(s.cell.Policy)
+	defer s.Release()
+	before, err := e.StoredPolicy(s.Record.Policy)
 	if err != nil && api.KindOf(err) != api.Refused {
 		return nil, err
 	}
-	res := &api.PolicyApplied{Cell: s.cell.Name, PolicyHash: p.Digest(), Before: s.cell.Policy}
+	res := &api.PolicyApplied{Cell: s.Record.Name, PolicyHash: p.Digest(), Before: s.Record.Policy}
 	if before != nil {
 		res.Before = before.Digest()
 	}
@@ -129,14 +129,14 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
-	s.cell.Policy = hash
-	s.cell.PolicyBytes += added
-	s.cell.Pins = e.keptPins(f)
+	s.Record.Policy = hash
+	s.Record.PolicyBytes += added
+	s.Record.Pins = e.keptPins(f)
 	err = e.Store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCell(s.cell); err != nil {
+		if err := tx.PutCell(s.Record); err != nil {
 			return err
 		}
-		return e.Evidence.Change(tx, s.cell, s.head, receipt.OpPolicy, map[string]string{"policy_hash": res.PolicyHash})
+		return e.Evidence.Change(tx, s.Record, s.Head, receipt.OpPolicy, map[string]string{"policy_hash": res.PolicyHash})
 	})
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "record the policy of %s", name)

@@ -93,8 +93,8 @@ func socket(domain, kind, proto int) error {
 	return unix.Close(fd)
 }
 
-// held reports that a probe found nothing.
-func held(format string, args ...any) error { return fmt.Errorf("held: "+format, args...) }
+// heldCell reports that a probe found nothing.
+func heldCell(format string, args ...any) error { return fmt.Errorf("held: "+format, args...) }
 
 func names(dir string) []string {
 	entries, err := os.ReadDir(dir)
@@ -113,14 +113,14 @@ func onlyHolds(dir, name string) error {
 	if got := names(dir); !slices.Equal(got, []string{name}) {
 		return nil
 	}
-	return held("%s holds only %s", dir, name)
+	return heldCell("%s holds only %s", dir, name)
 }
 
 func sameNames(a, b string) error {
 	if !slices.Equal(names(a), names(b)) {
 		return nil
 	}
-	return held("%s is %s", b, a)
+	return heldCell("%s is %s", b, a)
 }
 
 func noDisks() error {
@@ -130,7 +130,7 @@ func noDisks() error {
 			return nil
 		}
 	}
-	return held("no block devices")
+	return heldCell("no block devices")
 }
 
 // onlyOwnProcesses checks that pid 1 has no descendants but this program.
@@ -144,7 +144,7 @@ func onlyOwnProcesses() error {
 			}
 		}
 	}
-	return held("%d processes", seen)
+	return heldCell("%d processes", seen)
 }
 
 func stealDescriptor() error {
@@ -166,7 +166,7 @@ func noDescriptors() error {
 	if got := strings.Fields(string(out)); !slices.Equal(got, []string{"0", "1", "2", "3"}) {
 		return nil
 	}
-	return held("its own four")
+	return heldCell("its own four")
 }
 
 // noTerminal: no stream is a terminal, and there is no controlling one to type
@@ -193,7 +193,7 @@ func noEnvironment() error {
 			return nil
 		}
 	}
-	return held("only what was built")
+	return heldCell("only what was built")
 }
 
 func raiseCapabilities() error {
@@ -221,7 +221,7 @@ func gains(args ...string) error {
 	if err == nil && strings.TrimSpace(string(out)) == "0" {
 		return nil
 	}
-	return held("%v, %q", err, out)
+	return heldCell("%v, %q", err, out)
 }
 
 // setuidCopy makes a setuid program and looks whom it runs as.
@@ -244,7 +244,7 @@ func setuidCopy() error {
 func statusLine(want string) error {
 	data, err := os.ReadFile("/proc/self/status")
 	if err == nil && strings.Contains(string(data), want+"\n") {
-		return held("%s", want)
+		return heldCell("%s", want)
 	}
 	return err
 }
@@ -259,5 +259,5 @@ func onlyLoopback() error {
 			return nil
 		}
 	}
-	return held("loopback only")
+	return heldCell("loopback only")
 }

@@ -52,12 +52,12 @@ func (p *promotion) seal(s *sharing) error {
 	if err != nil {
 		return err
 	}
-	session := &held{e: p.e, cell: s.cell, head: s.head, at: at}
+	session := &heldCell{e: p.e, Record: s.cell, Head: s.head, At: at}
 	if s.made == nil && s.base == nil {
-		if err := session.squash(p.ctx); err != nil {
+		if err := session.Squash(p.ctx); err != nil {
 			return err
 		}
-		s.head = session.head
+		s.head = session.Head
 	}
 	s.next = s.head
 	sealed, err := p.e.Workspace.Compose(p.ctx, at, s.head.Layer, store.NewID("op"), s.edits)

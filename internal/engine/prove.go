@@ -93,7 +93,7 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 			"prepare_us": r.timings.PrepareUS, "start_us": r.timings.StartUS,
 			receipt.TimingCommand: r.timings.CommandUS, "seal_us": r.timings.SealUS,
 		},
-		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: cmp.Or(r.rec.Runtime, r.cell.Runtime),
+		Backend: r.Record.Backend, BackendReason: r.Record.BackendReason, Runtime: cmp.Or(r.rec.Runtime, r.Record.Runtime),
 		Controls: receipt.Controls{Asked: requested, Achieved: achieved}, Degraded: r.degraded,
 		PolicyHash: r.rec.Policy, Policies: r.policies(), Events: r.events,
 		Logs:     p.logs,

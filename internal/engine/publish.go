@@ -26,7 +26,7 @@ const maxTrailers = 20
 
 // publication is the state of one publish while it is carried out.
 type publication struct {
-	*held
+	*heldCell
 	req      api.PublishRequest
 	id       string
 	to       string // the directory of the repository
@@ -48,11 +48,11 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	return s.publish(ctx, &publication{held: s, req: req, id: store.NewID("publish")})
+	defer s.Release()
+	return s.publish(ctx, &publication{heldCell: s, req: req, id: store.NewID("publish")})
 }
 
-func (s *held) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
+func (s *heldCell) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
 	e, req := s.e, p.req
 	if err := p.prepare(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (p *publication) openRepository() (*fsx.Dir, error) {
 	case p.req.To != "":
 		return nil, api.Usagef("give the directory of a repository with --to", "%s: %v", quote.Path(p.to), quote.Cause(err))
 	}
-	return nil, home.SourceGone(p.cell, err, "`forkcell publish "+quote.Arg(p.cell.Name)+" --to DIR` names where it is now")
+	return nil, home.SourceGone(p.Record, err, "`forkcell publish "+quote.Arg(p.Record.Name)+" --to DIR` names where it is now")
 }
 
 // scratch makes a directory for one publication, which a later gc removes if this
@@ -134,11 +134,11 @@ func (p *publication) prepare() error {
 	var waiting *home.OldestUndecided
 	var hint string
 	err := p.e.Store.View(func(tx *store.Tx) (err error) {
-		if p.accepted, waiting, err = home.NewestAccepted(tx, p.cell, p.head); err != nil {
+		if p.accepted, waiting, err = home.NewestAccepted(tx, p.Record, p.Head); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if hint, err = home.AcceptHint(tx, p.cell, "", "accepts it"); err != nil {
+			if hint, err = home.AcceptHint(tx, p.Record, "", "accepts it"); err != nil {
 				return err
 			}
 		}
@@ -155,9 +155,9 @@ func (p *publication) prepare() error {
 		return nil
 	}
 	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
-		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.Describe(p.cell))
+		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.Describe(p.Record))
 	}
-	p.runs, err = p.e.receiptsIn(p.cell, p.accepted)
+	p.runs, err = p.e.receiptsIn(p.Record, p.accepted)
 	return err
 }
 
@@ -169,12 +169,12 @@ func (p *publication) findRepository() error {
 		to, err := p.e.Caller.AbsPath(string(p.req.To))
 		p.to = filepath.Clean(to)
 		return err
-	case p.cell.SourceKind == statements.SourceLost:
-		return api.Refusef(api.CodeNoSource, hint, "the record of the source of cell %s is lost", p.cell.Name)
-	case p.cell.SourceKind != "dir":
-		return api.Refusef(api.CodeNoSource, hint, "cell %s has no source directory", p.cell.Name)
+	case p.Record.SourceKind == statements.SourceLost:
+		return api.Refusef(api.CodeNoSource, hint, "the record of the source of cell %s is lost", p.Record.Name)
+	case p.Record.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, hint, "cell %s has no source directory", p.Record.Name)
 	}
-	p.to = p.cell.Source
+	p.to = p.Record.Source
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 			if rule, is := defaults.Match(path, false); is {
 				return rule, true
 			}
-			return p.at.Rules.Match(path, false)
+			return p.At.Rules.Match(path, false)
 		},
 	})
 }
@@ -238,7 +238,7 @@ func (p *publication) shownCell() string {
 	if p.received != nil {
 		return p.received.Cell
 	}
-	return p.cell.Name
+	return p.Record.Name
 }
 
 func (p *publication) shownState() string {
@@ -296,13 +296,13 @@ type publishIntent struct {
 // as it was. After a push all the rest is tried, whatever of it fails.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
-	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
+	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.Record.ID, intentPublish, in) }); err != nil {
 		return err
 	}
 	failpoint.Hit("publish.intent")
 	if p.req.Push {
 		if err := w.Push(ctx, p.remote); err != nil {
-			return errors.Join(err, p.dropIntent(p.id))
+			return errors.Join(err, p.DropIntent(p.id))
 		}
 	}
 	added := w.AddBranch(ctx)
@@ -310,7 +310,7 @@ func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	case added == nil:
 		failpoint.Hit("publish.branch")
 	case !p.req.Push:
-		return errors.Join(added, p.dropIntent(p.id))
+		return errors.Join(added, p.DropIntent(p.id))
 	default:
 		in.Details[detailPublishState] = publishedPushOnly
 		added = p.notAdded(added)
@@ -359,17 +359,17 @@ func (p *publication) record(ctx context.Context, in publishIntent) error {
 }
 
 // recordPublish states what was published, and ends the intent.
-func (s *held) recordPublish(id string, in publishIntent) error {
+func (s *heldCell) recordPublish(id string, in publishIntent) error {
 	return s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.cell, s.head, receipt.OpPublish, in.Details)
+		return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpPublish, in.Details)
 	})
 }
 
 // settlePublish records the publication of a process that died, as far as it got.
-func (s *held) settlePublish(in store.Intent) error {
+func (s *heldCell) settlePublish(in store.Intent) error {
 	var doc publishIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err
@@ -383,7 +383,7 @@ func (s *held) settlePublish(in store.Intent) error {
 	case doc.Details["pushed_to"] != "":
 		doc.Details[detailPublishState] = publishedUnknown
 	default:
-		return s.dropIntent(in.ID) // the repository is as it was
+		return s.DropIntent(in.ID) // the repository is as it was
 	}
 	return s.recordPublish(in.ID, doc)
 }

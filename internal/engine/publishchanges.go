@@ -60,7 +60,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 // received state follows the first one, and has the newest state of the source that it
 // contains; what an earlier refresh brought in is before that.
 func (p *publication) findReceivedBegan(tx *store.Tx) error {
-	first, err := p.e.FindCheckpoint(tx, p.cell, "base")
+	first, err := p.e.FindCheckpoint(tx, p.Record, "base")
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (starting
 	for _, ch := range changes {
 		b.changed[ch.Path] = true
 	}
-	return b, home.LongPath(p.cell, err)
+	return b, home.LongPath(p.Record, err)
 }
 
 // beganWith returns the state that the work on a path began with.
@@ -128,11 +128,11 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 		return nil, err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return p.e.SameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.cell, p.cell}, workspace.AreaWorkspace, path, old, now)
+		return p.e.SameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.Record, p.Record}, workspace.AreaWorkspace, path, old, now)
 	}
 	diff, err := tree.Diff(p.began[0].tree, theirs, tree.DiffOptions{SameBytes: same})
 	if err != nil {
-		return nil, home.LongPath(p.cell, err)
+		return nil, home.LongPath(p.Record, err)
 	}
 	paths := map[string]bool{}
 	for _, ch := range diff {
@@ -144,7 +144,7 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 		}
 	}
 	var held *aside
-	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.cell); return err }); err != nil {
+	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.Record); return err }); err != nil {
 		return nil, err
 	}
 	var out []publish.Change
@@ -204,7 +204,7 @@ func (p *publication) file(at store.Checkpoint, path string, e tree.Entry) *publ
 	case tree.KindDir:
 		return nil
 	case tree.KindFile:
-		open := p.e.FilesOf(p.cell, at)
+		open := p.e.FilesOf(p.Record, at)
 		return &publish.File{Executable: executable(e), Open: func() (io.ReadCloser, error) { return open(path, e) }}
 	case tree.KindSymlink:
 		return &publish.File{Link: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(e.Target)), nil }}

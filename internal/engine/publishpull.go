@@ -102,7 +102,7 @@ func (p *publication) openPull(ctx context.Context) (err error) {
 func (p *publication) recordPull(ctx context.Context, details map[string]string) error {
 	more := maps.Clone(details)
 	more["pull_request"] = quote.UTF8(p.result.PullRequest)
-	err := p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.cell, p.head, receipt.OpPublish, more) })
+	err := p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.Record, p.Head, receipt.OpPublish, more) })
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,11 @@ func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	if err := s.receive(e.WithProgress(ctx), work.ReceiveRequest, open); err != nil {
 		return nil, err
 	}
-	return s.publish(ctx, &publication{held: s, req: req, id: store.NewID("publish"), received: &work})
+	return s.publish(ctx, &publication{heldCell: s, req: req, id: store.NewID("publish"), received: &work})
 }
 
 // maxReported bounds a text of a publication that a caller reports.

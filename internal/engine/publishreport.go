@@ -166,7 +166,7 @@ func (p *publication) pushHint(err error) error {
 // not push it.
 func (p *publication) publishedOnlyHere(commit string) (ours bool, err error) {
 	err = p.e.Store.View(func(tx *store.Tx) error {
-		list, err := tx.Statements(p.cell.ID)
+		list, err := tx.Statements(p.Record.ID)
 		for _, st := range list {
 			env, readErr := p.e.Evidence.Envelope(st.Seq)
 			if err = errors.Join(err, readErr); err != nil {

@@ -21,16 +21,16 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	if err := s.catchUp(ctx); err != nil {
+	defer s.Release()
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	winner := d.Attempts[d.Winner-1]
-	if s.cell.ID != r.cell.ID || s.head.ID != r.base.ID {
-		return nil, api.Refusef(api.CodeMoved, fmt.Sprintf("the winner is kept: `forkcell diff %s %s` compares it with the cell, `forkcell accept %s --apply` accepts it there", s.cell.Name, winner.Cell, winner.Cell),
-			"cell %s has moved from %s to %s since the race began", s.cell.Name, r.base.ID, s.head.ID)
+	if s.Record.ID != r.cell.ID || s.Head.ID != r.base.ID {
+		return nil, api.Refusef(api.CodeMoved, fmt.Sprintf("the winner is kept: `forkcell diff %s %s` compares it with the cell, `forkcell accept %s --apply` accepts it there", s.Record.Name, winner.Cell, winner.Cell),
+			"cell %s has moved from %s to %s since the race began", s.Record.Name, r.base.ID, s.Head.ID)
 	}
-	if err := s.e.noEarlierWork(s.cell); err != nil {
+	if err := s.e.noEarlierWork(s.Record); err != nil {
 		return nil, err
 	}
 	res, err := r.accept(ctx, s, winner, d)
@@ -39,7 +39,7 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 	}
 	applied, err := s.apply(ctx, api.ApplyRequest{})
 	if err != nil {
-		return res, AfterAccept(err, s.cell.Name)
+		return res, AfterAccept(err, s.Record.Name)
 	}
 	res.Applied = applied
 	return res, nil
@@ -58,7 +58,7 @@ func (e *Engine) noEarlierWork(c store.Cell) error {
 	})
 }
 
-func (r *Race) accept(ctx context.Context, s *held, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {
+func (r *Race) accept(ctx context.Context, s *heldCell, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {
 	var run store.Run
 	var to store.Checkpoint
 	var race *receipt.Race
@@ -79,19 +79,19 @@ func (r *Race) accept(ctx context.Context, s *held, winner api.RaceAttempt, d ap
 		return nil, err
 	}
 	tip := to
-	sealed, err := r.e.withWorkspaceOf(ctx, s.cell, s.head, tip)
+	sealed, err := r.e.withWorkspaceOf(ctx, s.Record, s.Head, tip)
 	if err != nil {
 		return nil, err
 	}
 	made := sealed != nil && !sealed.Unchanged
 	switch {
 	case made:
-		to = r.e.NewCheckpoint(s.cell, s.head.ID, statements.PartialState, run.ID, *sealed)
+		to = r.e.NewCheckpoint(s.Record, s.Head.ID, statements.PartialState, run.ID, *sealed)
 	case sealed != nil:
-		to = s.head
+		to = s.Head
 	}
-	res := &api.AcceptResult{Cell: s.cell.Name, RunID: run.ID, Decision: accepted, CheckpointID: to.ID, Root: to.Root(), Also: []string{}}
-	err = s.moveHead(ctx, to, func(tx *store.Tx) (err error) {
+	res := &api.AcceptResult{Cell: s.Record.Name, RunID: run.ID, Decision: accepted, CheckpointID: to.ID, Root: to.Root(), Also: []string{}}
+	err = s.Move(ctx, to, func(tx *store.Tx) (err error) {
 		if made {
 			if err := tx.PutCheckpoint(to); err != nil {
 				return err

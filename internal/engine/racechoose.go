@@ -22,18 +22,18 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	if err := s.catchUp(ctx); err != nil {
+	defer s.Release()
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	past, winner, err := e.raceToChoose(s.cell, req.Attempt, true)
+	past, winner, err := e.raceToChoose(s.Record, req.Attempt, true)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.addElsewhere(ctx, past); err != nil {
 		return nil, err
 	}
-	res := &api.RaceResult{Cell: s.cell.Name, Winner: &winner, Attempts: past.infos(), Also: []string{}, Kept: past.keptCells()}
+	res := &api.RaceResult{Cell: s.Record.Name, Winner: &winner, Attempts: past.infos(), Also: []string{}, Kept: past.keptCells()}
 	if err := s.choose(ctx, req, past, res); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	}
 	applied, err := s.apply(ctx, api.ApplyRequest{})
 	if err != nil {
-		return res, AfterAccept(err, s.cell.Name)
+		return res, AfterAccept(err, s.Record.Name)
 	}
 	res.Applied = applied
 	return res, nil
@@ -107,13 +107,13 @@ func (e *Engine) finishAttempts(ctx context.Context, req api.ChooseRequest) erro
 		if err != nil {
 			return err
 		}
-		s.release()
+		s.Release()
 	}
 	return nil
 }
 
 // choose decides, unless that was done before. It adds the decision to the result.
-func (s *held) choose(ctx context.Context, req api.ChooseRequest, past *pastRace, res *api.RaceResult) error {
+func (s *heldCell) choose(ctx context.Context, req api.ChooseRequest, past *pastRace, res *api.RaceResult) error {
 	winner := past.attempts[*res.Winner-1]
 	if winner.run == nil {
 		return api.Refusef(api.CodeNoAttempt, "`forkcell log "+winner.name()+"` shows what happened in it", "attempt %d, cell %s, has no result of the race", *res.Winner, winner.name())
@@ -125,7 +125,7 @@ func (s *held) choose(ctx context.Context, req api.ChooseRequest, past *pastRace
 	if err := s.mayChoose(req, past, winner); err != nil {
 		return err
 	}
-	r := &Race{e: s.e, id: past.id, cell: s.cell, base: s.head, attempts: past.forks()}
+	r := &Race{e: s.e, id: past.id, cell: s.Record, base: s.Head, attempts: past.forks()}
 	done, err := r.accept(ctx, s, res.Attempts[*res.Winner-1], api.RaceDecision{
 		Best: string(receipt.BestChosen), Judge: past.judge, Winner: *res.Winner, Attempts: res.Attempts,
 		Reason: req.Reason, Forced: winner.run.Outcome != receipt.Succeeded,
@@ -138,12 +138,12 @@ func (s *held) choose(ctx context.Context, req api.ChooseRequest, past *pastRace
 }
 
 // mayChoose returns the reason why an attempt cannot be chosen, if there is one.
-func (s *held) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAttempt) error {
-	name, after := s.cell.Name, winner.run.CheckpointAfter.ID
+func (s *heldCell) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAttempt) error {
+	name, after := s.Record.Name, winner.run.CheckpointAfter.ID
 	switch {
-	case s.head.ID != past.base:
+	case s.Head.ID != past.base:
 		return api.Refusef(api.CodeMoved, fmt.Sprintf("`forkcell diff %s %s` compares them; `forkcell restore %s %s` brings the raced state back", name, winner.now.Name, name, past.base),
-			"cell %s has moved from %s to %s since the race began", name, past.base, s.head.ID)
+			"cell %s has moved from %s to %s since the race began", name, past.base, s.Head.ID)
 	case winner.now.Head != after:
 		return api.Refusef(api.CodeMoved, fmt.Sprintf("`forkcell restore %s %s` brings its result back", winner.now.Name, after),
 			"attempt %s has moved from its result %s to %s", winner.now.Name, after, winner.now.Head)
@@ -151,24 +151,24 @@ func (s *held) mayChoose(req api.ChooseRequest, past *pastRace, winner pastAttem
 		return api.Refusef(api.CodeFailedRun, fmt.Sprintf("`forkcell race %s --choose %s --force` chooses it all the same", name, winner.now.Name),
 			"attempt %s did not succeed (%s, exit %d)", winner.now.Name, winner.run.Outcome, winner.run.ExitCode)
 	}
-	return s.e.noEarlierWork(s.cell)
+	return s.e.noEarlierWork(s.Record)
 }
 
 // winningDecision returns the decision by which the cell has accepted a run as the winner of a
 // race, if it stands and the cell has not left the state that it was moved to.
-func (s *held) winningDecision(winner *receipt.Run) (id string, err error) {
-	if s.cell.Inherited[winner.RunID] != accepted {
+func (s *heldCell) winningDecision(winner *receipt.Run) (id string, err error) {
+	if s.Record.Inherited[winner.RunID] != accepted {
 		return "", nil
 	}
 	var here lineage
 	err = s.e.Store.View(func(tx *store.Tx) (err error) {
-		here, err = lineageSet(tx, s.head.ID)
+		here, err = lineageSet(tx, s.Head.ID)
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	list, err := s.e.Evidence.Decisions(s.cell.ID, winner.RunID)
+	list, err := s.e.Evidence.Decisions(s.Record.ID, winner.RunID)
 	for _, d := range list {
 		if d.Race != nil && d.Result == accepted && here[d.HeadAfter] {
 			id = d.DecisionID

@@ -197,7 +197,7 @@ func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, re
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	if err := s.receive(e.WithProgress(ctx), state, open); err != nil {
 		return nil, err
 	}
@@ -211,18 +211,18 @@ func (e *Engine) Receive(ctx context.Context, cell string, state api.ReceiveRequ
 	if err != nil {
 		return err
 	}
-	defer s.release()
+	defer s.Release()
 	return s.receive(e.WithProgress(ctx), state, open)
 }
 
-func (s *held) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
+func (s *heldCell) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
 	var first, applied store.Checkpoint
 	var source *store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if first, err = s.e.FindCheckpoint(tx, s.cell, "base"); err != nil {
+		if first, err = s.e.FindCheckpoint(tx, s.Record, "base"); err != nil {
 			return err
 		}
-		states, err := sourceStates(tx, s.cell)
+		states, err := sourceStates(tx, s.Record)
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (s *held) receive(ctx context.Context, state api.ReceiveRequest, open func(
 		return err
 	}
 	defer body.Close()
-	at := s.at
+	at := s.At
 	at.Rules = nil // the apply decides what may be written
 	src, err := s.unpack(ctx, at, body)
 	if err != nil {
@@ -252,31 +252,31 @@ func (s *held) receive(ctx context.Context, state api.ReceiveRequest, open func(
 }
 
 // hasReceived reports whether the state of the mirror is the one to be received.
-func (s *held) hasReceived(state api.ReceiveRequest, first store.Checkpoint, source *store.Checkpoint) bool {
+func (s *heldCell) hasReceived(state api.ReceiveRequest, first store.Checkpoint, source *store.Checkpoint) bool {
 	from := ""
 	if source != nil {
 		from = source.ID
 	}
-	return s.head.Root() == state.Root && s.head.Kind == kindRefresh && s.head.Parent == first.ID && s.head.Source == from
+	return s.Head.Root() == state.Root && s.Head.Kind == kindRefresh && s.Head.Parent == first.ID && s.Head.Source == from
 }
 
 // takeReceived seals an unpacked state. It follows the first state of the mirror, and
 // contains the given state of the source, if any: the mirror need not have what lies
 // between. Its layer is based on the last applied state, which is similar.
-func (s *held) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
+func (s *heldCell) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
 	was, err := s.e.Tree(applied, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
 	changes, err := tree.Diff(was, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
-		return home.LongPath(s.cell, err)
+		return home.LongPath(s.Record, err)
 	}
 	var edits []workspace.Edit
 	for _, ch := range changes {
 		edits = append(edits, sourceEdit(src.dir, ch.Path, ch.New))
 	}
-	next, err := s.derive(ctx, applied, kindRefresh, edits)
+	next, err := s.Derive(ctx, applied, kindRefresh, edits)
 	if err != nil {
 		return fmt.Errorf("seal the received state: %w", err)
 	}
@@ -296,13 +296,13 @@ func (s *held) takeReceived(ctx context.Context, src *openedSource, root string,
 			}
 		}
 	}
-	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+	return s.Move(ctx, next, func(tx *store.Tx) error {
 		if next.ID != applied.ID {
 			if err := tx.PutCheckpoint(next); err != nil {
 				return err
 			}
 		}
-		moved := s.cell
+		moved := s.Record
 		moved.Head = next.ID
 		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, details)
 	})

@@ -24,7 +24,7 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	if err := s.checkRefresh(req); err != nil {
 		return nil, err
 	}
@@ -33,39 +33,39 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 		return nil, err
 	}
 	defer end()
-	res := &api.RefreshResult{Cell: s.cell.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
-	if s.cell.Live != "" && s.cell.Live == s.cell.Source {
+	res := &api.RefreshResult{Cell: s.Record.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
+	if s.Record.Live != "" && s.Record.Live == s.Record.Source {
 		return s.refreshLive(ctx, res)
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.refresh(ctx, req, res); err != nil {
 		return nil, err
 	}
-	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
+	res.CheckpointID, res.Root = s.Head.ID, s.Head.Root()
 	return res, nil
 }
 
 // checkRefresh refuses a refresh from something else than the cell was made from.
-func (s *held) checkRefresh(req api.RefreshRequest) error {
+func (s *heldCell) checkRefresh(req api.RefreshRequest) error {
 	switch {
-	case req.Upload == "" && s.cell.SourceKind != "dir":
-		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s has no source directory", s.cell.Name)
-	case req.Upload != "" && s.cell.SourceKind != "archive":
-		return api.Refusef(api.CodeNoSource, "refresh it without an upload", "cell %s was made from a directory of its own machine", s.cell.Name)
+	case req.Upload == "" && s.Record.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s has no source directory", s.Record.Name)
+	case req.Upload != "" && s.Record.SourceKind != "archive":
+		return api.Refusef(api.CodeNoSource, "refresh it without an upload", "cell %s was made from a directory of its own machine", s.Record.Name)
 	}
 	return nil
 }
 
 // refreshLive seals the changes of a live directory: the source is the workspace,
 // so it already has them.
-func (s *held) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
-	from := s.head
-	if err := s.catchUp(ctx); err != nil {
+func (s *heldCell) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
+	from := s.Head
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	a, b, err := s.e.Trees(from, s.head, workspace.AreaWorkspace)
+	a, b, err := s.e.Trees(from, s.Head, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (s *held) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.Re
 	for _, ch := range changes {
 		res.Changed = append(res.Changed, home.PathNote(ch.Path, string(ch.Kind)))
 	}
-	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
-	return res, home.LongPath(s.cell, err)
+	res.CheckpointID, res.Root = s.Head.ID, s.Head.Root()
+	return res, home.LongPath(s.Record, err)
 }
 
-func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
+func (s *heldCell) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
 	var base store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		base, err = s.refreshBase(tx, req.BasedOn)
@@ -86,7 +86,7 @@ func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.Ref
 	if err != nil {
 		return err
 	}
-	baseTree, headTree, err := s.e.Trees(base, s.head, workspace.AreaWorkspace)
+	baseTree, headTree, err := s.e.Trees(base, s.Head, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.Ref
 	if err != nil {
 		return err
 	}
-	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
+	m, err := threeWay(ctx, "cell "+s.Record.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
 		OnConflict: mode, Refresh: true, Owners: true, Names: apply.Names(headTree),
 		Open: openSides(map[apply.Side]home.FileOpener{
-			apply.BaseSide: s.e.FilesOf(s.cell, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.FilesOf(s.cell, s.head),
+			apply.BaseSide: s.e.FilesOf(s.Record, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.FilesOf(s.Record, s.Head),
 		}),
 	})
 	if err != nil {
@@ -129,8 +129,8 @@ func (s *held) refresh(ctx context.Context, req api.RefreshRequest, res *api.Ref
 // refreshBase returns the state that both sides of a refresh are compared with: the
 // newest one in the cell's history with one of the given roots, which the caller's
 // directory has had, else the last applied one.
-func (s *held) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, error) {
-	line, err := tx.Lineage(s.head.ID)
+func (s *heldCell) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, error) {
+	line, err := tx.Lineage(s.Head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
@@ -147,7 +147,7 @@ func (s *held) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, erro
 			}
 		}
 	}
-	return home.BaseState(tx, s.cell, s.head)
+	return home.BaseState(tx, s.Record, s.Head)
 }
 
 // openedSource is the present source of a cell.
@@ -159,26 +159,26 @@ type openedSource struct {
 }
 
 // openSource reads the source directory, or the upload that stands for it.
-func (s *held) openSource(ctx context.Context, req api.RefreshRequest, base *tree.Tree) (*openedSource, error) {
+func (s *heldCell) openSource(ctx context.Context, req api.RefreshRequest, base *tree.Tree) (*openedSource, error) {
 	if req.Upload != "" {
 		f, err := s.e.openUpload(req.Upload)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		return s.unpack(ctx, s.at, f)
+		return s.unpack(ctx, s.At, f)
 	}
-	dir, err := s.e.OpenHost(s.cell.Source)
+	dir, err := s.e.OpenHost(s.Record.Source)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return nil, refused
 	}
 	if err != nil {
-		return nil, api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
+		return nil, api.Usagef("", "source %s: %v", quote.Path(s.Record.Source), err)
 	}
-	now, report, err := s.e.Workspace.Scan(ctx, s.at, dir, base)
+	now, report, err := s.e.Workspace.Scan(ctx, s.At, dir, base)
 	if err != nil {
 		dir.Close()
-		return nil, importError(s.cell, err)
+		return nil, importError(s.Record, err)
 	}
 	return &openedSource{dir: dir, tree: now, report: report, close: func() { s.e.Workspace.Forget(now); dir.Close() }}, nil
 }
@@ -188,10 +188,10 @@ const kindRefresh = "refresh"
 
 // takeSource seals two states: the present source, which later applies and
 // refreshes compare with, and the cell with the source's changes.
-func (s *held) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
+func (s *heldCell) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
 	changes, err := tree.Diff(baseTree, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
-		return home.LongPath(s.cell, err)
+		return home.LongPath(s.Record, err)
 	}
 	var edits []workspace.Edit
 	var taken int64
@@ -204,28 +204,28 @@ func (s *held) takeSource(ctx context.Context, src *openedSource, base store.Che
 	if err := spend(ctx, taken); err != nil {
 		return err
 	}
-	applied, err := s.derive(ctx, base, home.KindSource, edits)
+	applied, err := s.Derive(ctx, base, home.KindSource, edits)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)
 	}
-	next := s.head
-	if base.ID == s.head.ID {
+	next := s.Head
+	if base.ID == s.Head.ID {
 		next = applied
 	} else if len(ops) > 0 {
 		edits = edits[:0]
 		for _, op := range ops {
-			edits = append(edits, s.e.edit(s.cell, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
+			edits = append(edits, s.e.edit(s.Record, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
 		}
-		sealed, err := s.e.Workspace.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), edits)
+		sealed, err := s.e.Workspace.Compose(ctx, s.At, s.Head.Layer, store.NewID("op"), edits)
 		if err != nil {
 			return fmt.Errorf("seal the refreshed state: %w", err)
 		}
 		if !sealed.Unchanged {
-			next = s.e.NewCheckpoint(s.cell, s.head.ID, kindRefresh, "", sealed)
+			next = s.e.NewCheckpoint(s.Record, s.Head.ID, kindRefresh, "", sealed)
 			next.Source = applied.ID
 		}
 	}
-	if applied.ID == s.cell.Applied && next.ID == s.head.ID {
+	if applied.ID == s.Record.Applied && next.ID == s.Head.ID {
 		return nil // the cell has all of the source
 	}
 	return s.recordSource(ctx, base, applied, next)

@@ -18,18 +18,18 @@ import (
 // holdToRemove holds a cell without the home's lock. Many cells are removed at once:
 // who has that lock and waits for it again also waits for a gc that came between,
 // which waits for the first one.
-func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*held, error) {
+func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*heldCell, error) {
 	s, err := e.holdFor(ctx, name, home.HeldByRemove, wait, abandon)
 	if err != nil {
 		return nil, err
 	}
-	s.unlockHome()
+	s.UnlockHome()
 	return s, nil
 }
 
 // removeHeld removes cells that are held. With now their states are not kept. also runs in the same transaction. race is
 // the id of the race that they belong to, if any.
-func (e *Engine) removeHeld(held []*held, race string, now bool, also func(*store.Tx) error) error {
+func (e *Engine) removeHeld(held []*heldCell, race string, now bool, also func(*store.Tx) error) error {
 	lock, err := e.Store.LockHome(false)
 	if err != nil {
 		return err
@@ -39,15 +39,15 @@ func (e *Engine) removeHeld(held []*held, race string, now bool, also func(*stor
 	err = e.Store.Update(func(tx *store.Tx) error {
 		paused = nil
 		for _, s := range held {
-			paused = append(paused, s.cell.Paused)
-			e.markRemoved(&s.cell)
+			paused = append(paused, s.Record.Paused)
+			e.markRemoved(&s.Record)
 			if now {
-				s.cell.RemovedAt = time.Time{}
+				s.Record.RemovedAt = time.Time{}
 			}
-			if err := tx.PutCell(s.cell); err != nil {
+			if err := tx.PutCell(s.Record); err != nil {
 				return err
 			}
-			if err := e.Evidence.Change(tx, s.cell, s.head, receipt.OpRemove, raceDetail(race)); err != nil {
+			if err := e.Evidence.Change(tx, s.Record, s.Head, receipt.OpRemove, raceDetail(race)); err != nil {
 				return err
 			}
 		}
@@ -103,10 +103,10 @@ func putRace(tx *store.Tx, id string, in raceIntent) error {
 // It leaves out cells to keep, and cells that others use or have renamed. A cell that
 // cannot be removed now stays in the intent.
 func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep func(raceFork) (bool, error)) (stay []string, err error) {
-	var held []*held
+	var held []*heldCell
 	defer func() {
 		for _, s := range held {
-			s.release()
+			s.Release()
 		}
 	}()
 	left := raceIntent{Cell: in.Cell, Live: in.Live}
@@ -128,7 +128,7 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 }
 
 // holdFork takes a cell of a race to remove it. The session is nil if the cell stays.
-func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*held, error) {
+func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*heldCell, error) {
 	if stays, err := keep(f); err != nil || stays {
 		return nil, err
 	}
@@ -143,8 +143,8 @@ func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(
 	if err != nil {
 		return nil, err
 	}
-	if s.cell.ID != f.ID {
-		s.release()
+	if s.Record.ID != f.ID {
+		s.Release()
 		return nil, api.Missing("cell", f.Name, "")
 	}
 	return s, nil

@@ -102,7 +102,7 @@ func (e *Engine) ForgetRequest(_ context.Context, id string) error {
 func (e *Engine) Settle(ctx context.Context, name string) error {
 	s, err := e.hold(ctx, name, "settle", 0)
 	if err == nil {
-		s.release()
+		s.Release()
 	}
 	return err
 }

@@ -21,8 +21,8 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	if err := s.catchUp(ctx); err != nil {
+	defer s.Release()
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	var r store.Run
@@ -40,7 +40,7 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 		if to, err = tx.Checkpoint(r.Before); err != nil {
 			return err
 		}
-		here, err := lineageSet(tx, s.head.ID)
+		here, err := lineageSet(tx, s.Head.ID)
 		part = here.hasWork(r)
 		return err
 	})
@@ -50,12 +50,12 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	if r.ID == "" {
 		return s.moveBack(ctx, to, nil, rejected, reason)
 	}
-	if home.DecisionIn(s.cell, r) == rejected && !(part && home.UndecidedIn(s.cell, r)) {
-		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
+	if home.DecisionIn(s.Record, r) == rejected && !(part && home.UndecidedIn(s.Record, r)) {
+		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.Record.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
 	}
 	if !part || r.Before == r.After {
 		// The present state has none of its work: only the decision is missing.
-		to = s.head
+		to = s.Head
 	}
 	return s.moveBack(ctx, to, &r, rejected, reason)
 }
@@ -77,22 +77,22 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 	if err != nil {
 		return nil, withForce(err)
 	}
-	defer s.release()
-	if err := s.catchUp(ctx); err != nil {
+	defer s.Release()
+	if err := s.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	var to store.Checkpoint
 	var first *store.Run
 	err = e.Store.View(func(tx *store.Tx) (err error) {
 		if req.Checkpoint != "" {
-			to, err = e.FindCheckpoint(tx, s.cell, req.Checkpoint)
+			to, err = e.FindCheckpoint(tx, s.Record, req.Checkpoint)
 			return err
 		}
-		r, err := e.FindRun(tx, s.cell, req.Run)
+		r, err := e.FindRun(tx, s.Record, req.Run)
 		if err != nil {
 			return err
 		}
-		if !home.IsUndone(home.DecisionIn(s.cell, r)) {
+		if !home.IsUndone(home.DecisionIn(s.Record, r)) {
 			first = &r
 		}
 		to, err = s.stateBeforeRun(tx, r, req.Run != "")
@@ -110,36 +110,36 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 // stateBeforeRun returns the state before a run. If the run was not named, the last
 // run may already be undone, and earlier runs with it. The head then stays: the
 // state before that run would bring back undone work.
-func (s *held) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
-	here, err := lineageSet(tx, s.head.ID)
+func (s *heldCell) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
+	here, err := lineageSet(tx, s.Head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
-	if !named && home.IsUndone(home.DecisionIn(s.cell, r)) && !here[r.Before] {
-		return s.head, nil
+	if !named && home.IsUndone(home.DecisionIn(s.Record, r)) && !here[r.Before] {
+		return s.Head, nil
 	}
 	return tx.Checkpoint(r.Before)
 }
 
 // moveBack moves the head to a state and decides every run that this undoes. first,
 // if set, gets the given result; the others are restored.
-func (s *held) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
+func (s *heldCell) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
 	undone, err := s.mayMoveBack(to, first)
 	if err != nil {
 		return nil, err
 	}
 	res := &api.MoveResult{
-		Cell: s.cell.Name, CheckpointID: to.ID, Root: to.Root(), Left: s.head.ID, Decision: result,
+		Cell: s.Record.Name, CheckpointID: to.ID, Root: to.Root(), Left: s.Head.ID, Decision: result,
 		Also: []string{}, Notes: []string{},
 	}
-	if to.ID == s.head.ID && len(undone) == 0 {
+	if to.ID == s.Head.ID && len(undone) == 0 {
 		res.Notes = append(res.Notes, "it was there already")
 		return res, nil
 	}
-	if res.Elsewhere, err = s.e.CountOutside(ctx, s.head, to); err != nil {
+	if res.Elsewhere, err = s.e.CountOutside(ctx, s.Head, to); err != nil {
 		return nil, err
 	}
-	err = s.moveHead(ctx, to, func(tx *store.Tx) error {
+	err = s.Move(ctx, to, func(tx *store.Tx) error {
 		for i, r := range undone {
 			word := restored
 			if first != nil && r.ID == first.ID {
@@ -158,8 +158,8 @@ func (s *held) moveBack(ctx context.Context, to store.Checkpoint, first *store.R
 		if len(undone) > 0 {
 			return nil
 		}
-		s.cell.Head = to.ID
-		return s.e.Evidence.Change(tx, s.cell, to, receipt.OpRestore, map[string]string{"reason": quote.UTF8(reason), detailLeft: res.Left})
+		s.Record.Head = to.ID
+		return s.e.Evidence.Change(tx, s.Record, to, receipt.OpRestore, map[string]string{"reason": quote.UTF8(reason), detailLeft: res.Left})
 	})
 	if err != nil {
 		return nil, err
@@ -169,14 +169,14 @@ func (s *held) moveBack(ctx context.Context, to store.Checkpoint, first *store.R
 
 // takesBackOnly refuses a move to a state that takes back other runs than those that were
 // shown, if a request names those.
-func (s *held) takesBackOnly(to store.Checkpoint, first *store.Run, shown []string) error {
+func (s *heldCell) takesBackOnly(to store.Checkpoint, first *store.Run, shown []string) error {
 	if len(shown) == 0 {
 		return nil
 	}
 	undone, err := s.undoneRuns(to, first)
 	for _, r := range undone {
 		if !slices.Contains(shown, r.ID) {
-			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.cell.Name+"` shows all that waits", "this would also take back run %s, which the request does not name", r.ID)
+			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.Record.Name+"` shows all that waits", "this would also take back run %s, which the request does not name", r.ID)
 		}
 	}
 	return err
@@ -184,7 +184,7 @@ func (s *held) takesBackOnly(to store.Checkpoint, first *store.Run, shown []stri
 
 // mayMoveBack returns the runs that a move to a state undoes. It refuses a state that
 // was freed, and a caller who may not leave accepted work.
-func (s *held) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+func (s *heldCell) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	if err := home.CheckUsable(to); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (s *held) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, 
 		return nil, err
 	}
 	for _, r := range undone {
-		if home.DecisionIn(s.cell, r) != accepted {
+		if home.DecisionIn(s.Record, r) != accepted {
 			continue
 		}
 		if err := s.e.Caller.MayDecide("leaving work that was accepted"); err != nil {
@@ -209,14 +209,14 @@ const detailLeft = "left"
 
 // undoneRuns lists the runs, newest first, whose work is in the present state and not
 // in the new one.
-func (s *held) undoneRuns(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+func (s *heldCell) undoneRuns(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	var out []store.Run
 	err := s.e.Store.View(func(tx *store.Tx) error {
-		runs, err := tx.Runs(s.cell.ID)
+		runs, err := tx.Runs(s.Record.ID)
 		if err != nil {
 			return err
 		}
-		here, err := lineageSet(tx, s.head.ID)
+		here, err := lineageSet(tx, s.Head.ID)
 		if err != nil {
 			return err
 		}

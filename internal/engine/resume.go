@@ -148,9 +148,9 @@ func (e *Engine) awaitResumed(ctx context.Context, c store.Cell) error {
 	if err != nil {
 		return errors.Join(lost, err)
 	}
-	defer s.release()
+	defer s.Release()
 	hint := "`forkcell start " + c.Name + "` starts it"
-	if s.cell.Paused != nil {
+	if s.Record.Paused != nil {
 		hint = "`forkcell resume " + c.Name + "` tries again"
 	}
 	return &api.Error{
@@ -206,8 +206,8 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	m, err := e.resumable(ctx, s.cell, order.Resume.FSOnly)
+	defer s.Release()
+	m, err := e.resumable(ctx, s.Record, order.Resume.FSOnly)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	bounded, err := e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Caller: order.Caller, Bounded: order.Bounded, Ceiling: order.Ceiling})
+	bounded, err := e.engineFor(s.Record.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Caller: order.Caller, Bounded: order.Bounded, Ceiling: order.Ceiling})
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 		err = l.recordResume(m.pause)
 	}
 	if err != nil {
-		return errors.Join(resumeError(s.cell, err), l.undo(), r.relockHome(), r.discard())
+		return errors.Join(resumeError(s.Record, err), l.undo(), r.RelockHome(), r.discard())
 	}
 	err = l.serve(ctx)
 	l.branches.Wait()
@@ -250,7 +250,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 }
 
 // resumeRequest returns the request for the run of a cell that is resumed.
-func (s *held) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]byte) (runRequest, error) {
+func (s *heldCell) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]byte) (runRequest, error) {
 	values, err := network.TakeValues(secrets)
 	if err != nil {
 		return runRequest{}, api.Usagef("", "%v", err)
@@ -258,7 +258,7 @@ func (s *held) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]b
 	p := *m.pause
 	p.FSOnly = fsOnly
 	req := runRequest{
-		RunRequest: api.RunRequest{Cell: s.cell.Name, Args: []string{"resume"}, RunOptions: m.Options},
+		RunRequest: api.RunRequest{Cell: s.Record.Name, Args: []string{"resume"}, RunOptions: m.Options},
 		values:     values, reloadable: true, resumed: &p,
 	}
 	if fsOnly {
@@ -272,14 +272,14 @@ func (s *held) resumeRequest(m pausedMoment, fsOnly bool, secrets map[string][]b
 		req.source, err = network.Load(data)
 	}
 	if err != nil {
-		return req, pausedMemoryError(s.cell, err)
+		return req, pausedMemoryError(s.Record, err)
 	}
 	return req, nil
 }
 
 // sameFiles refuses memory whose files are not those that the cell has now.
-func (s *held) sameFiles(ctx context.Context, m pausedMoment) error {
-	if err := s.catchUp(ctx); err != nil {
+func (s *heldCell) sameFiles(ctx context.Context, m pausedMoment) error {
+	if err := s.CatchUp(ctx); err != nil {
 		return err
 	}
 	var r store.Run
@@ -287,8 +287,8 @@ func (s *held) sameFiles(ctx context.Context, m pausedMoment) error {
 		r, err = tx.Run(m.pause.RunID)
 		return err
 	})
-	if err == nil && r.After != s.head.ID {
-		err = pausedMemoryError(s.cell, errors.New("the files of the cell have changed since"))
+	if err == nil && r.After != s.Head.ID {
+		err = pausedMemoryError(s.Record, errors.New("the files of the cell have changed since"))
 	}
 	return err
 }
@@ -307,7 +307,7 @@ func (l *liveRun) recordResume(p *store.Pause) error {
 	failpoint.Hit("resume.ready")
 	err := e.Store.Update(func(tx *store.Tx) error { return l.r.endPause(tx, receipt.OpResume) })
 	if err != nil {
-		l.r.cell.Paused = p
+		l.r.Record.Paused = p
 		return err
 	}
 	failpoint.Hit("resume.recorded")

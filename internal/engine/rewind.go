@@ -48,7 +48,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 	if err != nil {
 		return res, err
 	}
-	defer s.release()
+	defer s.Release()
 	to, err := s.rewoundState(ctx, known.begin, turn, res)
 	if err != nil {
 		return res, err
@@ -66,10 +66,10 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 // mayRewind refuses a turn whose state was freed, and a caller who may not leave
 // accepted work.
 func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
-	s := &held{e: e, cell: c}
+	s := &heldCell{e: e, Record: c}
 	var to store.Checkpoint
 	err := e.Store.View(func(tx *store.Tx) (err error) {
-		if s.head, err = tx.Checkpoint(c.Head); err != nil {
+		if s.Head, err = tx.Checkpoint(c.Head); err != nil {
 			return err
 		}
 		to, err = tx.Checkpoint(turn.CheckpointID)
@@ -84,7 +84,7 @@ func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
 
 // rewoundState returns the state of a turn, without the control files that were made since
 // the session began. A new state is recorded, as one captured in the run of the turn.
-func (s *held) rewoundState(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
+func (s *heldCell) rewoundState(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
 	var first, to store.Checkpoint
 	var held *aside
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
@@ -94,7 +94,7 @@ func (s *held) rewoundState(ctx context.Context, begin string, turn api.TurnInfo
 		if first, err = tx.Checkpoint(begin); err != nil {
 			return err
 		}
-		held, err = s.e.asideOf(tx, s.cell)
+		held, err = s.e.asideOf(tx, s.Record)
 		return err
 	})
 	if err != nil || held == nil || first.ID == to.ID {
@@ -110,7 +110,7 @@ func (s *held) rewoundState(ctx context.Context, begin string, turn api.TurnInfo
 	for _, ed := range edits {
 		res.SetAside = append(res.SetAside, quote.UTF8(ed.Path))
 	}
-	next, err := s.derive(ctx, to, kindRewound, edits)
+	next, err := s.Derive(ctx, to, kindRewound, edits)
 	if err != nil || next.ID == to.ID {
 		return to, err
 	}
@@ -118,19 +118,19 @@ func (s *held) rewoundState(ctx context.Context, begin string, turn api.TurnInfo
 		if err := tx.PutCheckpoint(next); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.cell, next, receipt.OpCheckpoint, map[string]string{statements.DetailLive: turn.RunID})
+		return s.e.Evidence.Change(tx, s.Record, next, receipt.OpCheckpoint, map[string]string{statements.DetailLive: turn.RunID})
 	})
 }
 
 // withoutAside returns the edits that take the changes of control files back.
-func (s *held) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
+func (s *heldCell) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := tree.Diff(a, b, tree.DiffOptions{})
 	if err != nil {
-		return nil, home.LongPath(s.cell, err)
+		return nil, home.LongPath(s.Record, err)
 	}
 	var edits []workspace.Edit
 	removed := "\x00"
@@ -146,13 +146,13 @@ func (s *held) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace
 			}
 			continue // a directory above it was removed, too: that is the session's work
 		}
-		edits = append(edits, s.e.edit(s.cell, from, tree.Change{Path: ch.Path, Old: ch.New, New: ch.Old}))
+		edits = append(edits, s.e.edit(s.Record, from, tree.Change{Path: ch.Path, Old: ch.New, New: ch.Old}))
 	}
 	return edits, nil
 }
 
 // parentMissing reports whether the directory of a path is not in a tree.
-func (s *held) parentMissing(t *tree.Tree, p string) (bool, error) {
+func (s *heldCell) parentMissing(t *tree.Tree, p string) (bool, error) {
 	i := strings.LastIndexByte(p, '/')
 	if i < 0 {
 		return false, nil

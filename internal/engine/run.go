@@ -54,13 +54,13 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
-	own, err := e.withOwn(s.cell, req.Policy)
+	defer s.Release()
+	own, err := e.withOwn(s.Record, req.Policy)
 	if err != nil {
 		return nil, err
 	}
 	s.e = own
-	req.RunOptions = e.addPins(s.cell, req.RunOptions)
+	req.RunOptions = e.addPins(s.Record, req.RunOptions)
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command
 	if err == nil && ready.Err() != nil {
@@ -154,7 +154,7 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 
 // run is the state of one run during the transaction. Each step adds a part.
 type run struct {
-	*held
+	*heldCell
 
 	rec store.Run
 	// recording is held while rec of a live cell changes: its assurance falls while
@@ -191,7 +191,7 @@ type runState struct {
 	diskAdded, turnBytes atomic.Int64
 	before, after        store.Checkpoint
 	sealed               workspace.Sealed
-	found                *drifted                 // changes of others in a live directory after the seal
+	found                *Drifted                 // changes of others in a live directory after the seal
 	refused              []workspace.RefusedEntry // files of a live directory that no state can hold
 	givenUp              bool                     // the live directory is gone, and the cell is being removed
 }
@@ -235,7 +235,7 @@ func (r *run) countOutside() []api.AreaChange {
 func (r *run) result() *api.RunResult {
 	r.timings.TotalUS = since(r.total)
 	return &api.RunResult{
-		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
+		Cell: r.Record.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
 		ChangedFiles: r.rec.Changed, Elsewhere: r.countOutside(), PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: statements.CountByAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),

@@ -23,7 +23,7 @@ import (
 func (r *run) seal(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.SealUS = since(begin) }()
-	if err := errors.Join(r.relockHome(), r.e.Store.MakeRoom()); err != nil {
+	if err := errors.Join(r.RelockHome(), r.e.Store.MakeRoom()); err != nil {
 		return err
 	}
 	r.noteUncovered()
@@ -32,7 +32,7 @@ func (r *run) seal(ctx context.Context) error {
 	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
 	if unkeepable {
 		r.failUnsealable(bad)
-		if r.cell.Live == "" {
+		if r.Record.Live == "" {
 			return nil
 		}
 		sealed, r.refused, err = r.work.SealLive(ctx, store.NewID("op"))
@@ -65,7 +65,7 @@ func (r *run) take(sealed workspace.Sealed) {
 	r.sealed = sealed
 	r.rec.Changed = sealed.Changed
 	if !sealed.Unchanged {
-		r.after = r.e.NewCheckpoint(r.cell, r.before.ID, "run", r.rec.ID, sealed)
+		r.after = r.e.NewCheckpoint(r.Record, r.before.ID, "run", r.rec.ID, sealed)
 	}
 	r.rec.After = r.after.ID
 }
@@ -78,11 +78,11 @@ func (r *run) failUnsealable(bad *workspace.UnsealableError) {
 		Hint: "the files are in " + r.work.Dir() + " until gc", Details: bad.Problems, Err: bad,
 	}
 	switch {
-	case r.cell.Live != "" && r.rec.RestoreOnFail:
+	case r.Record.Live != "" && r.rec.RestoreOnFail:
 		e.Message, e.Hint = "the run's result cannot be kept; the directory is again as it was before", ""
-	case r.cell.Live != "":
+	case r.Record.Live != "":
 		e.Message = "a part of the run's result cannot be kept; the state after the run lacks it"
-		e.Hint = "it is still in " + quote.Path(r.cell.Live) + ": remove it there"
+		e.Hint = "it is still in " + quote.Path(r.Record.Live) + ": remove it there"
 	}
 	r.startError = e
 }
@@ -93,7 +93,7 @@ func (r *run) failUnsealable(bad *workspace.UnsealableError) {
 func (r *run) noteOutcome() {
 	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
 	if err := r.e.Store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
-		r.e.Logger.Warn("the outcome of a run is not recorded", "cell", r.cell.Name, "run", r.rec.ID, "error", err)
+		r.e.Logger.Warn("the outcome of a run is not recorded", "cell", r.Record.Name, "run", r.rec.ID, "error", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *run) takeBack(ctx context.Context) {
 // noteLiveChanges names the changes that an apply would have held back: a live
 // directory already has them.
 func (r *run) noteLiveChanges(ctx context.Context) {
-	if r.cell.Live == "" || r.cell.Live != r.cell.Source || r.sealed.Unchanged {
+	if r.Record.Live == "" || r.Record.Live != r.Record.Source || r.sealed.Unchanged {
 		return
 	}
 	control, tracked, err := r.controlChanges(ctx, r.before, r.after)
@@ -164,14 +164,14 @@ func (r *run) noteLiveChanges(ctx context.Context) {
 
 // controlChanges lists the control files that differ between two states, and the
 // left-out paths that their repositories track.
-func (s *held) controlChanges(ctx context.Context, from, to store.Checkpoint) (control, tracked []string, err error) {
+func (s *heldCell) controlChanges(ctx context.Context, from, to store.Checkpoint) (control, tracked []string, err error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
 	}
-	before, after := s.e.WorkspaceView(s.cell, from, a), s.e.WorkspaceView(s.cell, to, b)
+	before, after := s.e.WorkspaceView(s.Record, from, a), s.e.WorkspaceView(s.Record, to, b)
 	repos := gitDirs(before, after)
-	gate, err := stateGate(s.cell, before, after)
+	gate, err := stateGate(s.Record, before, after)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,14 +30,14 @@ func (r *run) recordStart(rec driver.Record) error {
 
 // settle finishes or undoes the work that a dead process left in this cell. This
 // process has the lock, so no other one works on it.
-func (s *held) settle(ctx context.Context) error {
+func (s *heldCell) settle(ctx context.Context) error {
 	var intents []store.Intent
 	var runs []store.Run
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if intents, err = tx.Intents(s.cell.ID); err != nil {
+		if intents, err = tx.Intents(s.Record.ID); err != nil {
 			return err
 		}
-		runs, err = tx.UnfinishedRuns(s.cell.ID)
+		runs, err = tx.UnfinishedRuns(s.Record.ID)
 		return err
 	})
 	if err != nil {
@@ -47,21 +47,21 @@ func (s *held) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, in := range intents {
-		s.e.Logger.Info("finish a change whose process died", "cell", s.cell.LastName, "kind", in.Kind)
+		s.e.Logger.Info("finish a change whose process died", "cell", s.Record.LastName, "kind", in.Kind)
 		if err := s.settleIntent(ctx, in); err != nil {
-			return fmt.Errorf("finish what an earlier process began on %s: %w", s.cell.LastName, err)
+			return fmt.Errorf("finish what an earlier process began on %s: %w", s.Record.LastName, err)
 		}
 	}
 	for _, r := range runs {
-		s.e.Logger.Info("finish a run whose process died", "cell", s.cell.LastName, "run", r.ID)
+		s.e.Logger.Info("finish a run whose process died", "cell", s.Record.LastName, "run", r.ID)
 		if err := s.settleRun(ctx, r); err != nil {
 			return fmt.Errorf("finish the run %s that an earlier process began: %w", r.ID, err)
 		}
 	}
-	return s.reload()
+	return s.Reload()
 }
 
-func (s *held) settleIntent(ctx context.Context, in store.Intent) error {
+func (s *heldCell) settleIntent(ctx context.Context, in store.Intent) error {
 	switch in.Kind {
 	case intentSwitch:
 		return s.settleSwitch(ctx, in)
@@ -75,7 +75,7 @@ func (s *held) settleIntent(ctx context.Context, in store.Intent) error {
 
 // settleSwitch restores the live directory to the state in the database: the head
 // did not move, so the files must not either.
-func (s *held) settleSwitch(ctx context.Context, in store.Intent) error {
+func (s *heldCell) settleSwitch(ctx context.Context, in store.Intent) error {
 	var sw switchIntent
 	if err := json.Unmarshal(in.Doc, &sw); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *held) settleSwitch(ctx context.Context, in store.Intent) error {
 
 // settleRun finishes a run whose supervisor died: it seals the files, and the flags
 // of the run decide.
-func (s *held) settleRun(ctx context.Context, rec store.Run) error {
+func (s *heldCell) settleRun(ctx context.Context, rec store.Run) error {
 	var before store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		before, err = tx.Checkpoint(rec.Before)
@@ -94,10 +94,10 @@ func (s *held) settleRun(ctx context.Context, rec store.Run) error {
 	if err != nil {
 		return err
 	}
-	r := &run{held: s, rec: rec, runState: runState{before: before, after: before}}
+	r := &run{heldCell: s, rec: rec, runState: runState{before: before, after: before}}
 	r.total = time.Now()
-	work, sealed, lost := s.e.Workspace.Resume(ctx, s.at, before.Layer, rec.ID)
-	if lost != nil && (!s.abandon || ctx.Err() != nil) {
+	work, sealed, lost := s.e.Workspace.Resume(ctx, s.At, before.Layer, rec.ID)
+	if lost != nil && (!s.Abandon || ctx.Err() != nil) {
 		return lost
 	}
 	if work == nil && sealed == nil && lost == nil {
@@ -105,7 +105,7 @@ func (s *held) settleRun(ctx context.Context, rec store.Run) error {
 		return errors.Join(s.e.Store.DropEvents(rec.ID), s.e.Store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
 	r.controlsLost = true
-	if rec.Resumed != nil && s.cell.Paused != nil {
+	if rec.Resumed != nil && s.Record.Paused != nil {
 		return r.dropResume(work)
 	}
 	switch {
@@ -125,7 +125,7 @@ func (s *held) settleRun(ctx context.Context, rec store.Run) error {
 	if err := s.e.Images().RemoveRun(rec.ID); err != nil {
 		r.notes = append(r.notes, "the memory that it had saved could not be removed: "+err.Error())
 	}
-	if err := s.dropSocket(); err != nil {
+	if err := s.DropSocket(); err != nil {
 		r.notes = append(r.notes, "its socket could not be removed: "+err.Error())
 	}
 	if lost != nil {
@@ -149,7 +149,7 @@ func (s *held) settleRun(ctx context.Context, rec store.Run) error {
 // changes do not belong to the run, and must be sealed before the directory is
 // rewritten.
 func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *workspace.Sealed) error {
-	r.givenUp = r.abandon && r.cell.Live != "" && !fsx.IsDir(r.cell.Live)
+	r.givenUp = r.Abandon && r.Record.Live != "" && !fsx.IsDir(r.Record.Live)
 	if sealed == nil {
 		r.work = work
 		if r.givenUp {
@@ -161,7 +161,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 			return err
 		}
 		err := r.seal(ctx)
-		if err != nil && r.abandon && ctx.Err() == nil {
+		if err != nil && r.Abandon && ctx.Err() == nil {
 			r.giveUp(err)
 			return nil
 		}
@@ -169,24 +169,24 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	}
 	r.take(*sealed)
 	r.rec.Decision = r.automaticDecision()
-	if r.cell.Live == "" || r.rec.Decision != restored {
+	if r.Record.Live == "" || r.rec.Decision != restored {
 		return nil
 	}
 	var err error
-	r.found, err = r.drift(ctx, r.after)
+	r.found, err = r.Drift(ctx, r.after)
 	return err
 }
 
 // dropToMakeRoom drops the work of a run whose cell is being removed by force, if the disk
 // is full: to keep it would take more space than there is.
 func (r *run) dropToMakeRoom() (dropped bool, err error) {
-	if !r.abandon || r.work == nil {
+	if !r.Abandon || r.work == nil {
 		return false, nil
 	}
 	if full, err := r.e.Store.NeedsReserve(); err != nil || !full {
 		return false, err
 	}
-	if err := errors.Join(r.relockHome(), r.work.Discard()); err != nil {
+	if err := errors.Join(r.RelockHome(), r.work.Discard()); err != nil {
 		return false, err
 	}
 	r.work = nil
@@ -263,7 +263,7 @@ func (r *run) dropResume(work *workspace.Work) error {
 	if err := r.reap(work); err != nil {
 		return err
 	}
-	err := errors.Join(r.e.Images().RemoveRun(r.rec.ID), r.dropSocket(), r.e.Store.DropEvents(r.rec.ID))
+	err := errors.Join(r.e.Images().RemoveRun(r.rec.ID), r.DropSocket(), r.e.Store.DropEvents(r.rec.ID))
 	if work != nil {
 		err = errors.Join(err, work.Discard())
 	}

@@ -30,11 +30,11 @@ type proposal struct {
 
 // propose returns the undecided work up to a state. It refuses a request that names what
 // was shown, if that is not all of it.
-func (s *held) propose(chosen, tip string, req api.AcceptRequest) (*proposal, error) {
+func (s *heldCell) propose(chosen, tip string, req api.AcceptRequest) (*proposal, error) {
 	p := &proposal{left: map[string]bool{}}
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if p.before, p.work, err = home.UndecidedWork(tx, s.cell, tip); err == nil {
-			p.inside, err = home.ContainedIDs(tx, s.cell, tip)
+		if p.before, p.work, err = home.UndecidedWork(tx, s.Record, tip); err == nil {
+			p.inside, err = home.ContainedIDs(tx, s.Record, tip)
 		}
 		return err
 	})
@@ -50,11 +50,11 @@ func (s *held) propose(chosen, tip string, req api.AcceptRequest) (*proposal, er
 // checkShown refuses a request that does not name all the work that it decides about, or
 // that names work which the state does not contain. A request that names none is about
 // all of it.
-func (s *held) checkShown(p *proposal, chosen string, req api.AcceptRequest) error {
+func (s *heldCell) checkShown(p *proposal, chosen string, req api.AcceptRequest) error {
 	named := slices.Concat(req.Runs, req.LeaveOut)
 	for _, id := range named {
 		if !p.inside[id] {
-			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.cell.Name+"` shows what it has now", "%s is not part of the state of %s that is to be accepted", id, s.cell.Name)
+			return api.Refusef(api.CodeNotShown, "`forkcell diff "+s.Record.Name+"` shows what it has now", "%s is not part of the state of %s that is to be accepted", id, s.Record.Name)
 		}
 	}
 	if len(named) == 0 && req.Run == "" {
@@ -70,9 +70,9 @@ func (s *held) checkShown(p *proposal, chosen string, req api.AcceptRequest) err
 		return nil
 	}
 	const shown = 3
-	hint := "`forkcell diff " + s.cell.Name + "` shows all that waits, and `forkcell accept " + s.cell.Name + "` accepts it"
+	hint := "`forkcell diff " + s.Record.Name + "` shows all that waits, and `forkcell accept " + s.Record.Name + "` accepts it"
 	if len(unseen) <= shown {
-		hint += "; `forkcell accept " + s.cell.Name + " --run " + chosen + " --leave-out " + strings.Join(unseen, " --leave-out ") + "` accepts the run without it"
+		hint += "; `forkcell accept " + s.Record.Name + " --run " + chosen + " --leave-out " + strings.Join(unseen, " --leave-out ") + "` accepts the run without it"
 	}
 	more := ""
 	if n := len(unseen) - shown; n > 0 {
@@ -109,7 +109,7 @@ type composition struct {
 
 // part makes states that have only the selected part of the work, on top of what a refresh
 // brought in meanwhile.
-func (s *held) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*composition, error) {
+func (s *heldCell) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*composition, error) {
 	pick, err := s.acceptedPart(ctx, p.before, req)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *held) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	repos, err := s.gitDirsOf(p.before, s.head)
+	repos, err := s.gitDirsOf(p.before, s.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (s *held) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*c
 		if w.Run == nil {
 			continue
 		}
-		if w.After().ID == s.head.ID {
+		if w.After().ID == s.Head.ID {
 			maps.Copy(own, by.both)
 		}
 		above := parents(own)
@@ -154,7 +154,7 @@ func (s *held) part(ctx context.Context, p *proposal, req api.AcceptRequest) (*c
 		c.head, own = made, map[string]bool{}
 	}
 	if !found && req.Selects() {
-		return nil, api.Refusef(api.CodeNothing, "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
+		return nil, api.Refusef(api.CodeNothing, "`forkcell diff "+s.Record.Name+" --name-status` shows the changes",
 			"no change matches the patterns")
 	}
 	return c, nil
@@ -172,11 +172,11 @@ func parents(paths map[string]bool) map[string]bool {
 }
 
 // withSource adds what refreshes brought in since the state before the work.
-func (s *held) withSource(ctx context.Context, c *composition, by *changedPaths) error {
+func (s *heldCell) withSource(ctx context.Context, c *composition, by *changedPaths) error {
 	if by.merged == "" {
 		return nil
 	}
-	source, err := s.state(by.merged)
+	source, err := s.State(by.merged)
 	if err != nil {
 		return err
 	}
@@ -185,14 +185,14 @@ func (s *held) withSource(ctx context.Context, c *composition, by *changedPaths)
 	if err != nil || len(edits) == 0 {
 		return err
 	}
-	sealed, err := s.e.Workspace.Compose(ctx, s.at, c.head.Layer, store.NewID("op"), edits)
+	sealed, err := s.e.Workspace.Compose(ctx, s.At, c.head.Layer, store.NewID("op"), edits)
 	if err != nil {
 		return fmt.Errorf("compose the refreshed state: %w", err)
 	}
 	if sealed.Unchanged {
 		return nil
 	}
-	refreshed := s.e.NewCheckpoint(s.cell, c.head.ID, kindRefresh, "", sealed)
+	refreshed := s.e.NewCheckpoint(s.Record, c.head.ID, kindRefresh, "", sealed)
 	refreshed.Source = source.ID
 	c.head, c.refreshed, c.source = refreshed, &refreshed, source
 	return nil
@@ -200,19 +200,19 @@ func (s *held) withSource(ctx context.Context, c *composition, by *changedPaths)
 
 // partOf makes a state that adds the selected part of some work to another state. It
 // reports whether something was selected.
-func (s *held) partOf(ctx context.Context, on store.Checkpoint, w home.Work, selects func(string, bool) bool) (store.Checkpoint, bool, error) {
+func (s *heldCell) partOf(ctx context.Context, on store.Checkpoint, w home.Work, selects func(string, bool) bool) (store.Checkpoint, bool, error) {
 	edits, err := s.selectedPart(ctx, on, w.After(), selects, apply.Fail)
 	if err != nil || len(edits) == 0 {
 		return on, false, err
 	}
-	sealed, err := s.e.Workspace.Compose(ctx, s.at, on.Layer, store.NewID("op"), edits)
+	sealed, err := s.e.Workspace.Compose(ctx, s.At, on.Layer, store.NewID("op"), edits)
 	if err != nil {
 		return on, false, fmt.Errorf("compose the accepted part: %w", err)
 	}
 	if sealed.Unchanged {
 		return on, true, nil
 	}
-	return s.e.NewCheckpoint(s.cell, on.ID, statements.PartialState, w.ID, sealed), true, nil
+	return s.e.NewCheckpoint(s.Record, on.ID, statements.PartialState, w.ID, sealed), true, nil
 }
 
 // changedPaths are the paths that different steps of a history changed.
@@ -225,10 +225,10 @@ type changedPaths struct {
 }
 
 // changedBy returns the paths that the steps since the state before the work changed.
-func (s *held) changedBy(ctx context.Context, p *proposal) (*changedPaths, error) {
+func (s *heldCell) changedBy(ctx context.Context, p *proposal) (*changedPaths, error) {
 	var line []store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		line, err = tx.Lineage(s.head.ID)
+		line, err = tx.Lineage(s.Head.ID)
 		return err
 	})
 	if err != nil {
@@ -262,13 +262,13 @@ func (s *held) changedBy(ctx context.Context, p *proposal) (*changedPaths, error
 }
 
 // addChanged adds the paths that differ between two states to a set.
-func (s *held) addChanged(ctx context.Context, from, to store.Checkpoint, set map[string]bool) error {
+func (s *heldCell) addChanged(ctx context.Context, from, to store.Checkpoint, set map[string]bool) error {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
 	return tree.DiffFunc(a, b, tree.DiffOptions{SameBytes: func(name string, old, now tree.Entry) (bool, error) {
-		return s.e.SameBytes(ctx, []store.Checkpoint{from, to}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, name, old, now)
+		return s.e.SameBytes(ctx, []store.Checkpoint{from, to}, []store.Cell{s.Record, s.Record}, workspace.AreaWorkspace, name, old, now)
 	}}, func(ch tree.Change) error {
 		set[ch.Path] = true
 		return ctx.Err()
@@ -313,8 +313,8 @@ func (by *changedPaths) separate(repos *secretfiles.GitDirs) (whole []string, er
 	return slices.Sorted(maps.Keys(shared)), nil
 }
 
-// state reads a checkpoint.
-func (s *held) state(id string) (c store.Checkpoint, err error) {
+// State reads a checkpoint.
+func (s *heldCell) State(id string) (c store.Checkpoint, err error) {
 	err = s.e.Store.View(func(tx *store.Tx) error {
 		c, err = tx.Checkpoint(id)
 		return err

@@ -12,15 +12,15 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// moveHead makes to the cell's state, in this order: intent, live directory (for
+// Move makes to the cell's state, in this order: intent, live directory (for
 // backends that have one), database. commit runs in the transaction that moves the
 // head.
-func (s *held) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
-	if s.cell.Paused != nil && to.ID != s.cell.Head {
+func (s *heldCell) Move(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+	if s.Record.Paused != nil && to.ID != s.Record.Head {
 		return s.refusePaused("")
 	}
-	from := s.head
-	live := s.cell.Live != "" && from.Layer != to.Layer
+	from := s.Head
+	live := s.Record.Live != "" && from.Layer != to.Layer
 	op, sw := store.NewID("op"), switchIntent{From: from.Layer, To: to.Layer}
 	// Settle only the switch. The run that is being concluded counts as unfinished,
 	// too.
@@ -28,15 +28,15 @@ func (s *held) moveHead(ctx context.Context, to store.Checkpoint, commit func(*s
 		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
 	}
 	if live {
-		if err := s.e.Workspace.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
-			return home.LongPath(s.cell, s.liveError(err))
+		if err := s.e.Workspace.CheckSwitch(s.At, from.Layer, to.Layer); err != nil {
+			return home.LongPath(s.Record, s.LiveError(err))
 		}
-		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
+		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.Record.ID, intentSwitch, sw) })
 		if err != nil {
 			return err
 		}
-		if err := s.e.Workspace.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
-			return undo(s.liveError(err))
+		if err := s.e.Workspace.Switch(ctx, s.At, from.Layer, to.Layer, op); err != nil {
+			return undo(s.LiveError(err))
 		}
 	}
 	err := s.e.Store.Update(func(tx *store.Tx) error {
@@ -48,17 +48,17 @@ func (s *held) moveHead(ctx context.Context, to store.Checkpoint, commit func(*s
 		if err := commit(tx); err != nil {
 			return err
 		}
-		s.cell.Head = to.ID
-		return tx.PutCell(s.cell)
+		s.Record.Head = to.ID
+		return tx.PutCell(s.Record)
 	})
 	if err != nil {
-		s.cell.Head = from.ID
+		s.Record.Head = from.ID
 		if live {
 			err = undo(err)
 		}
 		return err
 	}
-	s.head = to
+	s.Head = to
 	if live {
 		return s.e.Workspace.ForgetSwitch(op)
 	}
@@ -74,13 +74,13 @@ type switchIntent struct {
 	Back bool `json:"back,omitempty"`
 }
 
-func (s *held) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
-	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.at, op)
+func (s *heldCell) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
+	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.At, op)
 	if errors.Is(err, apply.ErrTarget) {
-		if s.abandon {
+		if s.Abandon {
 			return s.endSwitch(op)
 		}
-		return s.missingDirError(s.cell.Live, err)
+		return s.MissingDir(s.Record.Live, err)
 	}
 	if err != nil {
 		return err
@@ -95,43 +95,43 @@ func (s *held) resumeSwitch(ctx context.Context, op string, sw switchIntent) err
 	return s.endSwitch(op)
 }
 
-// missingDirError refuses to continue without a directory in which an operation was
+// MissingDir refuses to continue without a directory in which an operation was
 // interrupted: if its volume is only not mounted, the operation can be finished
 // later.
-func (s *held) missingDirError(dir string, err error) error {
+func (s *heldCell) MissingDir(dir string, err error) error {
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeWaits, Err: err,
-		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
-		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.cell.LastName),
+		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.Record.LastName, quote.Path(dir), err),
+		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.Record.LastName),
 	}
 }
 
 // switchBack replaces one intent by another and carries it out. If others have
 // changed the same files since, all files stay as they are, and the next check of
 // the directory seals them.
-func (s *held) switchBack(ctx context.Context, old string, sw switchIntent) error {
+func (s *heldCell) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
 	err := s.e.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(old); err != nil {
 			return err
 		}
-		return tx.PutIntent(op, s.cell.ID, intentSwitch, sw)
+		return tx.PutIntent(op, s.Record.ID, intentSwitch, sw)
 	})
 	if err != nil {
 		return err
 	}
-	err = s.e.Workspace.Switch(ctx, s.at, sw.From, sw.To, op)
+	err = s.e.Workspace.Switch(ctx, s.At, sw.From, sw.To, op)
 	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
 		return s.endSwitch(op)
 	}
 	if err != nil {
-		return s.liveError(err)
+		return s.LiveError(err)
 	}
 	return s.endSwitch(op)
 }
 
 // endSwitch removes the intent of a switch that the database has recorded.
-func (s *held) endSwitch(op string) error {
+func (s *heldCell) endSwitch(op string) error {
 	if err := s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
 		return err
 	}

@@ -45,14 +45,14 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	if err != nil {
 		return nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	var last store.Apply
 	err = e.Store.View(func(tx *store.Tx) (err error) {
-		last, err = tx.LastApply(s.cell.ID)
+		last, err = tx.LastApply(s.Record.ID)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, api.Refusef(api.CodeNothing, "", "cell %s has no apply to take back", s.cell.Name)
+		return nil, api.Refusef(api.CodeNothing, "", "cell %s has no apply to take back", s.Record.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	}
 	plan.ID = store.NewID("apply")
 	res := &api.ApplyResult{
-		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, DryRun: req.DryRun, Checkpoint: last.From,
+		Cell: s.Record.Name, ApplyID: last.ID, To: last.To, DryRun: req.DryRun, Checkpoint: last.From,
 		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
 	}
 	err = s.fitUndo(ctx, req, last, &plan, src, res)
@@ -79,7 +79,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 		return nil, err
 	}
 	in := applyIntent{Target: last.To, Record: last, Undoes: last.ID}
-	if last.To == s.cell.Source {
+	if last.To == s.Record.Source {
 		in.Applied = last.From
 	}
 	_, err = s.execute(ctx, plan.ID, in, plan, src, apply.Options{})
@@ -96,7 +96,7 @@ func journalError(last store.Apply, err error) error {
 
 // fitUndo removes from the plan what stays, and finds the conflicts with newer
 // changes.
-func (s *held) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
+func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
 		return err
@@ -178,8 +178,8 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 
 // writtenState returns the state that an apply wrote. If gc has freed it, it returns nil
 // and files are compared by their bytes.
-func (s *held) writtenState(last store.Apply) (gitread.Files, error) {
-	c, err := s.state(last.Checkpoint)
+func (s *heldCell) writtenState(last store.Apply) (gitread.Files, error) {
+	c, err := s.State(last.Checkpoint)
 	if err != nil || home.CheckUsable(c) != nil {
 		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
 	}
@@ -187,7 +187,7 @@ func (s *held) writtenState(last store.Apply) (gitread.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.e.TreeOf(s.cell, c, t), nil
+	return s.e.TreeOf(s.Record, c, t), nil
 }
 
 // displacedFiles reads the files that an apply replaced.

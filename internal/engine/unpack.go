@@ -18,7 +18,7 @@ const unpackedDir = "files"
 
 // unpack writes an archive to a directory of the home, which exists until it is
 // closed, and reads it with the rules of a cell.
-func (s *held) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*openedSource, error) {
+func (s *heldCell) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*openedSource, error) {
 	if err := s.e.ExpireUploads(uploadLife); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *held) unpack(ctx context.Context, at workspace.Cell, r io.Reader) (*ope
 	}
 	if err != nil {
 		src.close()
-		return nil, importError(s.cell, err)
+		return nil, importError(s.Record, err)
 	}
 	src.report.Notes = append(src.report.Notes, notes...)
 	return src, nil

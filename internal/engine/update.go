@@ -44,8 +44,8 @@ func (e *Engine) updateHeld(ctx context.Context, req api.UpdateRequest) error {
 	if err != nil {
 		return err
 	}
-	defer s.release()
-	return e.update(s.cell.ID, req)
+	defer s.Release()
+	return e.update(s.Record.ID, req)
 }
 
 // updateShared changes a cell that another process may work on.
