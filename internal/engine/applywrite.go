@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
@@ -16,9 +14,9 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
-	"github.com/forkcell/forkcell/internal/storage/workspace"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
 	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // appliedState returns the state that the source has after the apply. With a
@@ -32,17 +30,6 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 		return a.theirs, err
 	}
 	return a.Derive(ctx, a.base, "applied", edits)
-}
-
-// Derive seals a state made from another by edits. If the edits change nothing it
-// returns the other state. The caller records the new state together with the
-// statement about it.
-func (s *heldCell) Derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
-	sealed, err := s.e.Workspace.Compose(ctx, s.At, from.Layer, store.NewID("op"), edits)
-	if err != nil || sealed.Unchanged {
-		return from, err
-	}
-	return s.e.NewCheckpoint(s.Record, from.ID, kind, "", sealed), nil
 }
 
 // recordSource records the state of the source, which was made from base, and moves the
@@ -70,11 +57,11 @@ func (s *heldCell) recordSource(ctx context.Context, base, applied, next store.C
 
 // execute writes files under an intent and then records what was done.
 func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
-	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.Record.ID, intentApply, in) })
+	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.Record.ID, kindApply, in) })
 	if err != nil {
 		return apply.Report{}, err
 	}
-	journal, err := s.applyJournal(id, true)
+	journal, err := applyJournal(s.Cell, id, true)
 	if err != nil {
 		return apply.Report{}, errors.Join(err, s.DropIntent(id))
 	}
@@ -91,7 +78,7 @@ func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p app
 		}
 		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.DropIntent(id))
 	}
-	return report, s.commitApply(id, in)
+	return report, commitApply(s.Cell, id, in)
 }
 
 func unfinishedError(target string, committed bool, err error) error {
@@ -106,14 +93,10 @@ func unfinishedError(target string, committed bool, err error) error {
 	return e
 }
 
-func (s *heldCell) DropIntent(id string) error {
-	return s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
-}
-
 // commitApply records an apply whose files are written.
-func (s *heldCell) commitApply(id string, in applyIntent) error {
+func commitApply(s *Cell, id string, in applyIntent) error {
 	op := receipt.OpApply
-	return s.e.Store.Update(func(tx *store.Tx) error {
+	return s.Home.Store.Update(func(tx *store.Tx) error {
 		rec := in.Record
 		rec.ID, rec.CellID = id, s.Record.ID
 		if in.Undoes != "" {
@@ -141,29 +124,45 @@ func (s *heldCell) commitApply(id string, in applyIntent) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.Record, s.Head, op, map[string]string{
+		return s.Home.Evidence.Change(tx, s.Record, s.Head, op, map[string]string{
 			"apply": string(doc), "apply_id": rec.ID, "to": quote.UTF8(in.Target), "applied": in.Applied, "state": in.State,
 		})
 	})
 }
 
-func (s *heldCell) applyJournal(id string, create bool) (*fsx.Dir, error) {
+func applyJournal(s *Cell, id string, create bool) (*fsx.Dir, error) {
 	if create {
-		if err := s.e.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
+		if err := s.Home.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	return s.e.Store.Dir().OpenDir("applies/" + id)
+	return s.Home.Store.Dir().OpenDir("applies/" + id)
 }
 
-// settleApply ends an apply that its process did not finish: it takes the apply
+// kindApply is the kind of the intent of an apply.
+const kindApply = "apply"
+
+// applies returns the finisher of applies.
+func applies() Finisher {
+	return Finisher{Kind: kindApply, Finish: finishApply, Needs: func(in store.Intent, needed Holdings) error {
+		var a applyIntent
+		err := json.Unmarshal(in.Doc, &a)
+		needed.States[a.Applied], needed.States[a.Record.From] = true, true
+		if a.Made != nil {
+			needed.Layers[a.Made.Layer] = true
+		}
+		return err
+	}}
+}
+
+// finishApply ends an apply that its process did not finish: it takes the apply
 // back, or records it.
-func (s *heldCell) settleApply(ctx context.Context, in store.Intent) error {
+func finishApply(ctx context.Context, s *Cell, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err
 	}
-	journal, err := s.applyJournal(in.ID, false)
+	journal, err := applyJournal(s, in.ID, false)
 	if errors.Is(err, os.ErrNotExist) {
 		return s.DropIntent(in.ID)
 	}
@@ -184,7 +183,7 @@ func (s *heldCell) settleApply(ctx context.Context, in store.Intent) error {
 	if back {
 		return s.DropIntent(in.ID)
 	}
-	return s.commitApply(in.ID, doc)
+	return commitApply(s, in.ID, doc)
 }
 
 // opJSON describes an operation without comparing trees.

@@ -177,9 +177,9 @@ func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
 }
 
 // needBases adds the shared states that needed states are based on.
-func (e *Engine) needBases(needed map[string]bool, held holdings, all []store.Checkpoint) error {
+func (e *Engine) needBases(needed map[string]bool, held Holdings, all []store.Checkpoint) error {
 	for _, c := range all {
-		if c.Freed || !needed[c.ID] && !held.states[c.ID] && !held.layers[c.Layer] {
+		if c.Freed || !needed[c.ID] && !held.States[c.ID] && !held.Layers[c.Layer] {
 			continue
 		}
 		bases, err := e.basesOf(c)
@@ -195,7 +195,7 @@ func (e *Engine) needBases(needed map[string]bool, held holdings, all []store.Ch
 
 // cacheBases protects the shared states that unfinished runs are based on from gc:
 // no sealed state refers to them yet.
-func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
+func (e *Engine) cacheBases(tx *store.Tx, held Holdings) error {
 	runs, err := tx.UnfinishedRuns("")
 	if err != nil {
 		return err
@@ -209,13 +209,13 @@ func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
 			if b.Layer == "" {
 				continue
 			}
-			held.states[b.Label] = true
+			held.States[b.Label] = true
 			chain, err := e.Workspace.Chain(b.Layer)
 			if err != nil {
 				return err
 			}
 			for _, l := range chain {
-				held.layers[l] = true
+				held.Layers[l] = true
 			}
 		}
 	}

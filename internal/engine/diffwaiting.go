@@ -62,7 +62,7 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 		return nil
 	}
 	d.only = map[string]bool{}
-	s := &heldCell{e: d.e, Record: d.cell}
+	s := d.e.notHeld(d.cell, store.Checkpoint{})
 	for i, state := range between {
 		if !made[state.ID] {
 			continue

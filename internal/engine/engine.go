@@ -63,6 +63,9 @@ type Engine struct {
 	hide     func() error
 	lines    LineCounter
 	shared   *sharedState
+	holder   *Holder
+	// leftovers is set by New, since what it lists stands on all the rest.
+	leftovers func(*Engine) Leftovers
 }
 
 // sharedState is the state that all engines of one home share.
@@ -91,7 +94,7 @@ func New(c Config) *Engine {
 	}
 	e := &Engine{
 		Home: h, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, hide: c.Hide,
-		lines: c.Lines, shared: &sharedState{steady: bootTime},
+		lines: c.Lines, shared: &sharedState{steady: bootTime}, leftovers: leftovers,
 	}
 	e.compose()
 	return e
@@ -107,6 +110,7 @@ func (e *Engine) As(c caller.Caller) *Engine {
 
 // compose makes the parts of the engine that only need its home.
 func (e *Engine) compose() {
+	e.holder = &Holder{Home: e.Home, Left: e.leftovers(e)}
 	e.Exchange = transfer.New(e.Home, e)
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)

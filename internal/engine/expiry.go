@@ -120,7 +120,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	if x.Cause == api.CauseIdle && x.Action != api.OnTimeoutRemove {
 		return false, nil // there is nothing to stop
 	}
-	s, err := e.holdFor(ctx, x.name, home.HeldByExpiry, 0, x.Action == api.OnTimeoutRemove)
+	s, err := e.holdBy(ctx, Request{Name: x.name, For: home.HeldByExpiry, Abandon: x.Action == api.OnTimeoutRemove})
 	if api.KindOf(err) == api.NotFound {
 		return false, nil // it was renamed or removed meanwhile
 	}

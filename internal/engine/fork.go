@@ -295,7 +295,7 @@ func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) 
 	if err != nil {
 		return err
 	}
-	s := &heldCell{e: e, Record: from, Head: head}
+	s := e.notHeld(from, head)
 	_, err = s.decideRun(tx, r, forked, head, decision{})
 	return err
 }

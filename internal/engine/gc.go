@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -72,7 +71,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		if layers, err = e.layersOf(kept); err != nil {
 			return err
 		}
-		maps.Copy(layers, held.layers)
+		maps.Copy(layers, held.Layers)
 		images = map[string]bool{}
 		for _, c := range kept {
 			images[c.ID] = c.Memory != ""
@@ -168,7 +167,7 @@ func pausedImages(tx *store.Tx, images map[string]bool) error {
 
 // partition divides the states into those that can be freed and those that are
 // needed.
-func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (freed, kept []store.Checkpoint, err error) {
+func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held Holdings) (freed, kept []store.Checkpoint, err error) {
 	all, err := tx.Checkpoints("")
 	if err != nil {
 		return nil, nil, err
@@ -183,7 +182,7 @@ func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (free
 	for _, c := range all {
 		switch {
 		case c.Freed:
-		case needed[c.ID] || held.states[c.ID] || held.layers[c.Layer]:
+		case needed[c.ID] || held.States[c.ID] || held.Layers[c.Layer]:
 			kept = append(kept, c)
 		default:
 			freed = append(freed, c)
@@ -192,52 +191,33 @@ func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (free
 	return freed, kept, nil
 }
 
-// holdings are the states and layers that unfinished operations need.
-type holdings struct {
-	states map[string]bool // checkpoints
-	layers map[string]bool // including those that no checkpoint refers to yet
-}
-
 // unfinishedWork lists the data that is needed until unfinished operations end or
 // are settled: states that a run has sealed but not recorded, both states of the
 // rewriting of a directory, and the states that an apply will record.
-func unfinishedWork(tx *store.Tx) (holdings, error) {
-	held := holdings{states: map[string]bool{}, layers: map[string]bool{}}
+func (e *Engine) unfinishedWork(tx *store.Tx) (Holdings, error) {
+	held := Holdings{States: map[string]bool{}, Layers: map[string]bool{}}
 	runs, err := tx.UnfinishedRuns("")
 	if err != nil {
 		return held, err
 	}
 	for _, r := range runs {
-		held.layers[workspace.LayerOf(r.ID)] = true
+		held.Layers[workspace.LayerOf(r.ID)] = true
 	}
 	intents, err := tx.Intents("")
 	if err != nil {
 		return held, err
 	}
 	for _, in := range intents {
-		switch in.Kind {
-		case intentSwitch:
-			var sw switchIntent
-			err = json.Unmarshal(in.Doc, &sw)
-			held.layers[sw.From], held.layers[sw.To] = true, true
-		case intentApply:
-			var a applyIntent
-			err = json.Unmarshal(in.Doc, &a)
-			held.states[a.Applied], held.states[a.Record.From] = true, true
-			if a.Made != nil {
-				held.layers[a.Made.Layer] = true
-			}
-		}
-		if err != nil {
-			return held, fmt.Errorf("intent %s: %w", in.ID, err)
+		if err := e.holder.Left.AddNeeds(in, held); err != nil {
+			return held, err
 		}
 	}
 	return held, nil
 }
 
 // heldWork adds to unfinished work the data that a recorded loss protects.
-func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
-	held, err := unfinishedWork(tx)
+func (e *Engine) heldWork(tx *store.Tx) (Holdings, error) {
+	held, err := e.unfinishedWork(tx)
 	if err != nil {
 		return held, err
 	}
@@ -245,8 +225,8 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 		return held, err
 	}
 	states, layers, err := e.Evidence.KeptRecords(tx)
-	maps.Copy(held.states, states)
-	maps.Copy(held.layers, layers)
+	maps.Copy(held.States, states)
+	maps.Copy(held.Layers, layers)
 	return held, err
 }
 

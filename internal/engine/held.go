@@ -15,31 +15,25 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// heldCell is one cell held under its lock, without unfinished work.
-type heldCell struct {
-	e      *Engine
-	Record store.Cell
-	Head   store.Checkpoint
-	At     workspace.Cell
-
-	cellLock *store.Lock
-	homeLock *store.Lock
+// Cell is one cell held under its lock, without unfinished work.
+type Cell struct {
+	Home   *home.Home
+	Record store.Cell       // of the database
+	Head   store.Checkpoint // its state
+	At     workspace.Cell   // as the workspace describes it
 
 	// Abandon reports whether to give up an operation that cannot be finished
 	// because its directory is gone.
 	Abandon bool
-
-	// resumes reports whether the cell is held to end its pause.
-	resumes bool
-
-	// races reports whether a race is under way in the home, or was cut off.
-	races bool
-
 	// Budget is the disk space that a run may take; nil is any amount.
 	Budget caller.Budget
+
+	resumes  bool // the cell is held to end its pause
+	cellLock *store.Lock
+	homeLock *store.Lock
 }
 
-func (s *heldCell) read(tx *store.Tx) (err error) {
+func (s *Cell) read(tx *store.Tx) (err error) {
 	if s.Record, err = tx.CellByID(s.Record.ID); err != nil {
 		return err
 	}
@@ -49,51 +43,54 @@ func (s *heldCell) read(tx *store.Tx) (err error) {
 
 // Reload reads the cell again: another process may have changed it before this one
 // got the lock.
-func (s *heldCell) Reload() error {
-	err := s.e.Store.View(s.read)
+func (s *Cell) Reload() error {
+	err := s.Home.Store.View(s.read)
 	if err != nil {
 		return fmt.Errorf("read cell %s: %w", s.Record.LastName, err)
 	}
-	s.At, err = s.e.Layout(s.Record)
+	s.At, err = s.Home.Layout(s.Record)
 	return err
 }
 
 // UnlockHome allows deletions while a long command runs: the record of the run
 // protects what it needs. The key may be replaced meanwhile, too.
-func (s *heldCell) UnlockHome() {
-	s.e.Evidence.ForgetKey()
+func (s *Cell) UnlockHome() {
+	s.Home.Evidence.ForgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
 
-func (s *heldCell) RelockHome() (err error) {
+// RelockHome undoes UnlockHome.
+func (s *Cell) RelockHome() (err error) {
 	if s.homeLock != nil {
 		return nil
 	}
-	s.homeLock, err = s.e.Store.LockHome(false)
+	s.homeLock, err = s.Home.Store.LockHome(false)
 	return err
 }
 
-func (s *heldCell) Release() {
+// Release ends the hold of the cell.
+func (s *Cell) Release() {
 	if s.Budget != nil {
 		s.Budget.Close()
 	}
 	// Restore the reserve of disk space as far as there is room. If that fails, the
 	// finished operation is still a success.
-	if err := s.e.Store.TakeReserve(); err != nil {
-		s.e.Logger.Warn("no disk space for the reserve", "error", err)
+	if err := s.Home.Store.TakeReserve(); err != nil {
+		s.Home.Logger.Warn("no disk space for the reserve", "error", err)
 	}
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
 }
 
-func (s *heldCell) LiveError(err error) error {
+// LiveError is the error of a live directory that could not be rewritten.
+func (s *Cell) LiveError(err error) error {
 	return fmt.Errorf("rewrite %s: %w", s.Record.Live, err)
 }
 
 // CatchUp seals changes in a live directory since the last seal, outside of any
 // run, as a separate checkpoint. So they are not lost and not attributed to a run.
-func (s *heldCell) CatchUp(ctx context.Context) error {
+func (s *Cell) CatchUp(ctx context.Context) error {
 	if s.Record.Live == "" {
 		return nil
 	}
@@ -101,7 +98,7 @@ func (s *heldCell) CatchUp(ctx context.Context) error {
 	if err != nil || next == nil {
 		return err
 	}
-	err = s.e.Store.Update(func(tx *store.Tx) error {
+	err = s.Home.Store.Update(func(tx *store.Tx) error {
 		s.Record.Head = next.ID
 		if err := tx.PutCell(s.Record); err != nil {
 			return err
@@ -114,6 +111,7 @@ func (s *heldCell) CatchUp(ctx context.Context) error {
 	return err
 }
 
+// Drifted is the sealed state of a live directory that others have changed.
 type Drifted struct {
 	store.Checkpoint
 	changed int
@@ -121,22 +119,23 @@ type Drifted struct {
 
 // Drift seals a live directory if it differs from a state, and returns nil if it
 // does not. Nothing is recorded yet.
-func (s *heldCell) Drift(ctx context.Context, at store.Checkpoint) (*Drifted, error) {
-	sealed, err := s.e.Workspace.Drift(ctx, s.At, at.Layer, store.NewID("op"))
+func (s *Cell) Drift(ctx context.Context, at store.Checkpoint) (*Drifted, error) {
+	sealed, err := s.Home.Workspace.Drift(ctx, s.At, at.Layer, store.NewID("op"))
 	if err != nil {
 		return nil, driftError(s.Record.Live, err)
 	}
 	if sealed.Unchanged {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &Drifted{s.e.NewCheckpoint(s.Record, at.ID, home.KindDrift, "", sealed), sealed.Changed}, nil
+	return &Drifted{s.Home.NewCheckpoint(s.Record, at.ID, home.KindDrift, "", sealed), sealed.Changed}, nil
 }
 
-func (s *heldCell) RecordDrift(tx *store.Tx, next *Drifted) error {
+// RecordDrift records what Drift has sealed.
+func (s *Cell) RecordDrift(tx *store.Tx, next *Drifted) error {
 	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.Record, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
+	return s.Home.Evidence.Change(tx, s.Record, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
 }
 
 func driftError(live string, err error) error {
@@ -151,28 +150,28 @@ func driftError(live string, err error) error {
 
 // Squash replaces a state's deep stack of layers by one layer, so that mounts stay
 // fast. The checkpoint keeps its identity.
-func (s *heldCell) Squash(ctx context.Context) error {
-	deep, err := s.e.Workspace.NeedsSquash(s.Head.Layer)
+func (s *Cell) Squash(ctx context.Context) error {
+	deep, err := s.Home.Workspace.NeedsSquash(s.Head.Layer)
 	if err != nil || !deep {
 		return err
 	}
-	sealed, err := s.e.Workspace.Squash(ctx, s.At, s.Head.Layer, store.NewID("op"))
+	sealed, err := s.Home.Workspace.Squash(ctx, s.At, s.Head.Layer, store.NewID("op"))
 	if err != nil {
 		return fmt.Errorf("squash %s: %w", s.Head.ID, err)
 	}
 	s.Head.Layer, s.Head.OwnBytes = sealed.Layer, sealed.Bytes
-	return s.e.Store.Update(func(tx *store.Tx) error {
+	return s.Home.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCheckpoint(s.Head); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpSquash, nil)
+		return s.Home.Evidence.Change(tx, s.Record, s.Head, receipt.OpSquash, nil)
 	})
 }
 
 // DropSocket removes the socket of a killed supervisor. The caller holds the cell's
 // lock.
-func (s *heldCell) DropSocket() error {
-	err := s.e.Store.Dir().Remove(home.SocketDir + "/" + s.Record.ID)
+func (s *Cell) DropSocket() error {
+	err := s.Home.Store.Dir().Remove(home.SocketDir + "/" + s.Record.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -181,7 +180,7 @@ func (s *heldCell) DropSocket() error {
 
 // Name gives the head a name. A name never moves silently from one state to
 // another.
-func (s *heldCell) Name(tx *store.Tx, name string) error {
+func (s *Cell) Name(tx *store.Tx, name string) error {
 	old, err := tx.FindNamed(s.Record.ID, name)
 	if err == nil && old.ID == s.Head.ID {
 		return nil
@@ -189,11 +188,11 @@ func (s *heldCell) Name(tx *store.Tx, name string) error {
 	if err := s.Claim(tx, name); err != nil {
 		return err
 	}
-	return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpCheckpoint, map[string]string{"name": name})
+	return s.Home.Evidence.Change(tx, s.Record, s.Head, receipt.OpCheckpoint, map[string]string{"name": name})
 }
 
 // Claim takes a name for the head, unless another state has it.
-func (s *heldCell) Claim(tx *store.Tx, name string) error {
+func (s *Cell) Claim(tx *store.Tx, name string) error {
 	old, err := tx.FindNamed(s.Record.ID, name)
 	if err == nil {
 		return api.Refusef(api.CodeNameTaken, "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
@@ -202,4 +201,29 @@ func (s *heldCell) Claim(tx *store.Tx, name string) error {
 		return err
 	}
 	return tx.Name(s.Record.ID, name, s.Head.ID)
+}
+
+// State reads a checkpoint.
+func (s *Cell) State(id string) (c store.Checkpoint, err error) {
+	err = s.Home.Store.View(func(tx *store.Tx) error {
+		c, err = tx.Checkpoint(id)
+		return err
+	})
+	return c, err
+}
+
+// Derive seals a state made from another by edits. If the edits change nothing it
+// returns the other state. The caller records the new state together with the
+// statement about it.
+func (s *Cell) Derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
+	sealed, err := s.Home.Workspace.Compose(ctx, s.At, from.Layer, store.NewID("op"), edits)
+	if err != nil || sealed.Unchanged {
+		return from, err
+	}
+	return s.Home.NewCheckpoint(s.Record, from.ID, kind, "", sealed), nil
+}
+
+// DropIntent ends a change that left nothing to finish.
+func (s *Cell) DropIntent(id string) error {
+	return s.Home.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
 }

@@ -148,7 +148,7 @@ func captureError(err error) error {
 // record records the state. The head does not move: the result of the run is
 // decided when the cell is stopped.
 func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
-	s := &heldCell{e: l.r.e, Record: l.r.Record, Head: chk}
+	s := l.r.e.notHeld(l.r.Record, chk)
 	if chk.ID == l.r.before.ID { // nothing has changed, and it is recorded
 		if name == "" {
 			return nil

@@ -12,7 +12,7 @@ import (
 
 // holdPaused holds a cell to make it live again.
 func (e *Engine) holdPaused(ctx context.Context, name string) (*heldCell, error) {
-	return e.holdWith(ctx, name, home.HeldByStart, 0, &heldCell{resumes: true})
+	return e.holdBy(ctx, Request{Name: name, For: home.HeldByStart, Resumes: true})
 }
 
 // pausedAlready describes a cell that is paused on disk.

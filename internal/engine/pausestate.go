@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/moments"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -18,25 +17,6 @@ import (
 func pausedError(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)
 	return ok && e.Code == api.CodePaused
-}
-
-// keptWhilePaused reports whether a verb may hold a paused cell: it leaves the state of
-// the cell alone, or ends the pause.
-func keptWhilePaused(what string) bool {
-	switch what {
-	case "accept", "apply", "checkpoint", "finish", "publish", "rename", "settle", home.HeldByRemove, home.HeldByExpiry, home.HeldByStop:
-		return true
-	}
-	return false
-}
-
-// refusePaused refuses a verb that would change the files of a paused cell, or start
-// something in it.
-func (s *heldCell) refusePaused(what string) error {
-	if s.Record.Paused == nil || s.resumes || keptWhilePaused(what) {
-		return nil
-	}
-	return api.Refusef(api.CodePaused, "`forkcell resume "+s.Record.Name+"` continues it, `forkcell stop "+s.Record.Name+"` ends it", "cell %s is paused", s.Record.Name)
 }
 
 // endPause ends the pause of a cell that is held. The caller stores the cell in the same

@@ -52,7 +52,8 @@ func (p *promotion) seal(s *sharing) error {
 	if err != nil {
 		return err
 	}
-	session := &heldCell{e: p.e, Record: s.cell, Head: s.head, At: at}
+	session := p.e.notHeld(s.cell, s.head)
+	session.At = at
 	if s.made == nil && s.base == nil {
 		if err := session.Squash(p.ctx); err != nil {
 			return err

@@ -296,7 +296,7 @@ type publishIntent struct {
 // as it was. After a push all the rest is tried, whatever of it fails.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
-	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.Record.ID, intentPublish, in) }); err != nil {
+	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.Record.ID, kindPublish, in) }); err != nil {
 		return err
 	}
 	failpoint.Hit("publish.intent")
@@ -352,31 +352,39 @@ func (p *publication) details(w *publish.Work) map[string]string {
 
 // record states what was published, here and in the log of the daemon whose work it is.
 func (p *publication) record(ctx context.Context, in publishIntent) error {
-	if err := p.recordPublish(p.id, in); err != nil {
+	if err := recordPublish(p.Cell, p.id, in); err != nil {
 		return err
 	}
 	return p.report(ctx, in.Details)
 }
 
 // recordPublish states what was published, and ends the intent.
-func (s *heldCell) recordPublish(id string, in publishIntent) error {
-	return s.e.Store.Update(func(tx *store.Tx) error {
+func recordPublish(s *Cell, id string, in publishIntent) error {
+	return s.Home.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.Evidence.Change(tx, s.Record, s.Head, receipt.OpPublish, in.Details)
+		return s.Home.Evidence.Change(tx, s.Record, s.Head, receipt.OpPublish, in.Details)
 	})
 }
 
-// settlePublish records the publication of a process that died, as far as it got.
-func (s *heldCell) settlePublish(in store.Intent) error {
+// kindPublish is the kind of the intent of a publication.
+const kindPublish = "publish"
+
+// publications returns the finisher of publications.
+func publications() Finisher {
+	return Finisher{Kind: kindPublish, Finish: func(_ context.Context, s *Cell, in store.Intent) error { return finishPublication(s, in) }}
+}
+
+// finishPublication records the publication of a process that died, as far as it got.
+func finishPublication(s *Cell, in store.Intent) error {
 	var doc publishIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err
 	}
 	found, err := publish.BranchCommit(doc.Repository, doc.Branch)
 	if err != nil {
-		s.e.Logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
+		s.Home.Logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
 	}
 	switch {
 	case found == doc.Commit:
@@ -385,5 +393,5 @@ func (s *heldCell) settlePublish(in store.Intent) error {
 	default:
 		return s.DropIntent(in.ID) // the repository is as it was
 	}
-	return s.recordPublish(in.ID, doc)
+	return recordPublish(s, in.ID, doc)
 }

@@ -19,7 +19,7 @@ import (
 // who has that lock and waits for it again also waits for a gc that came between,
 // which waits for the first one.
 func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*heldCell, error) {
-	s, err := e.holdFor(ctx, name, home.HeldByRemove, wait, abandon)
+	s, err := e.holdBy(ctx, Request{Name: name, For: home.HeldByRemove, Wait: wait, Abandon: abandon})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 	return stay, errors.Join(err, e.removeHeld(held, id, false, func(tx *store.Tx) error { return putRace(tx, id, left) }))
 }
 
-// holdFork takes a cell of a race to remove it. The session is nil if the cell stays.
+// holdFork takes a cell of a race to remove it. The result is nil if the cell stays.
 func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*heldCell, error) {
 	if stays, err := keep(f); err != nil || stays {
 		return nil, err

@@ -223,7 +223,7 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	s.e = bounded
+	s.actAs(bounded)
 	r, err := s.checkpoint(ctx, req)
 	if err != nil {
 		return err

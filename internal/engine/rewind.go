@@ -66,7 +66,7 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 // mayRewind refuses a turn whose state was freed, and a caller who may not leave
 // accepted work.
 func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
-	s := &heldCell{e: e, Record: c}
+	s := e.notHeld(c, store.Checkpoint{})
 	var to store.Checkpoint
 	err := e.Store.View(func(tx *store.Tx) (err error) {
 		if s.Head, err = tx.Checkpoint(c.Head); err != nil {

@@ -59,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	if err != nil {
 		return nil, err
 	}
-	s.e = own
+	s.actAs(own)
 	req.RunOptions = e.addPins(s.Record, req.RunOptions)
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
 	unwatch() // from here on signals go to the command

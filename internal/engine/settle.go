@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,74 +12,21 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
-// The kinds of intents.
-const (
-	intentSwitch = "switch"
-	intentApply  = "apply"
-	// intentPublish is left by a publication that was not recorded.
-	intentPublish = "publish"
-)
+// leftovers lists what finishes the work of processes that died, for cells that an engine
+// holds.
+func leftovers(e *Engine) Leftovers {
+	return Leftovers{
+		Finishers: []Finisher{Switches(), applies(), publications()},
+		Run:       func(ctx context.Context, c *Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
+		Races:     e.settleRaces,
+	}
+}
 
 // recordStart stores the driver's record of the run's cell, for recovery after a
 // crash.
 func (r *run) recordStart(rec driver.Record) error {
 	r.started.Store(&rec)
 	return r.work.RecordInit(rec)
-}
-
-// settle finishes or undoes the work that a dead process left in this cell. This
-// process has the lock, so no other one works on it.
-func (s *heldCell) settle(ctx context.Context) error {
-	var intents []store.Intent
-	var runs []store.Run
-	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if intents, err = tx.Intents(s.Record.ID); err != nil {
-			return err
-		}
-		runs, err = tx.UnfinishedRuns(s.Record.ID)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(intents) == 0 && len(runs) == 0 {
-		return nil
-	}
-	for _, in := range intents {
-		s.e.Logger.Info("finish a change whose process died", "cell", s.Record.LastName, "kind", in.Kind)
-		if err := s.settleIntent(ctx, in); err != nil {
-			return fmt.Errorf("finish what an earlier process began on %s: %w", s.Record.LastName, err)
-		}
-	}
-	for _, r := range runs {
-		s.e.Logger.Info("finish a run whose process died", "cell", s.Record.LastName, "run", r.ID)
-		if err := s.settleRun(ctx, r); err != nil {
-			return fmt.Errorf("finish the run %s that an earlier process began: %w", r.ID, err)
-		}
-	}
-	return s.Reload()
-}
-
-func (s *heldCell) settleIntent(ctx context.Context, in store.Intent) error {
-	switch in.Kind {
-	case intentSwitch:
-		return s.settleSwitch(ctx, in)
-	case intentApply:
-		return s.settleApply(ctx, in)
-	case intentPublish:
-		return s.settlePublish(in)
-	}
-	return fmt.Errorf("unknown intent %q: a newer version left it", in.Kind)
-}
-
-// settleSwitch restores the live directory to the state in the database: the head
-// did not move, so the files must not either.
-func (s *heldCell) settleSwitch(ctx context.Context, in store.Intent) error {
-	var sw switchIntent
-	if err := json.Unmarshal(in.Doc, &sw); err != nil {
-		return err
-	}
-	return s.resumeSwitch(ctx, in.ID, sw)
 }
 
 // settleRun finishes a run whose supervisor died: it seals the files, and the flags

@@ -312,12 +312,3 @@ func (by *changedPaths) separate(repos *secretfiles.GitDirs) (whole []string, er
 	}
 	return slices.Sorted(maps.Keys(shared)), nil
 }
-
-// State reads a checkpoint.
-func (s *heldCell) State(id string) (c store.Checkpoint, err error) {
-	err = s.e.Store.View(func(tx *store.Tx) error {
-		c, err = tx.Checkpoint(id)
-		return err
-	})
-	return c, err
-}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,7 +16,7 @@ import (
 // Move makes to the cell's state, in this order: intent, live directory (for
 // backends that have one), database. commit runs in the transaction that moves the
 // head.
-func (s *heldCell) Move(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+func (s *Cell) Move(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
 	if s.Record.Paused != nil && to.ID != s.Record.Head {
 		return s.refusePaused("")
 	}
@@ -28,18 +29,18 @@ func (s *heldCell) Move(ctx context.Context, to store.Checkpoint, commit func(*s
 		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
 	}
 	if live {
-		if err := s.e.Workspace.CheckSwitch(s.At, from.Layer, to.Layer); err != nil {
+		if err := s.Home.Workspace.CheckSwitch(s.At, from.Layer, to.Layer); err != nil {
 			return home.LongPath(s.Record, s.LiveError(err))
 		}
-		err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.Record.ID, intentSwitch, sw) })
+		err := s.Home.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.Record.ID, kindSwitch, sw) })
 		if err != nil {
 			return err
 		}
-		if err := s.e.Workspace.Switch(ctx, s.At, from.Layer, to.Layer, op); err != nil {
+		if err := s.Home.Workspace.Switch(ctx, s.At, from.Layer, to.Layer, op); err != nil {
 			return undo(s.LiveError(err))
 		}
 	}
-	err := s.e.Store.Update(func(tx *store.Tx) error {
+	err := s.Home.Store.Update(func(tx *store.Tx) error {
 		if live {
 			if err := tx.DropIntent(op); err != nil {
 				return err
@@ -60,9 +61,32 @@ func (s *heldCell) Move(ctx context.Context, to store.Checkpoint, commit func(*s
 	}
 	s.Head = to
 	if live {
-		return s.e.Workspace.ForgetSwitch(op)
+		return s.Home.Workspace.ForgetSwitch(op)
 	}
 	return nil
+}
+
+// kindSwitch is the kind of the intent of a live directory that is being rewritten.
+const kindSwitch = "switch"
+
+// Switches returns the finisher of live directories that were being rewritten.
+func Switches() Finisher {
+	return Finisher{Kind: kindSwitch, Finish: finishSwitch, Needs: func(in store.Intent, needed Holdings) error {
+		var sw switchIntent
+		err := json.Unmarshal(in.Doc, &sw)
+		needed.Layers[sw.From], needed.Layers[sw.To] = true, true
+		return err
+	}}
+}
+
+// finishSwitch restores the live directory to the state in the database: the head
+// did not move, so the files must not either.
+func finishSwitch(ctx context.Context, s *Cell, in store.Intent) error {
+	var sw switchIntent
+	if err := json.Unmarshal(in.Doc, &sw); err != nil {
+		return err
+	}
+	return s.resumeSwitch(ctx, in.ID, sw)
 }
 
 // switchIntent records the two states between which a live directory is being
@@ -74,8 +98,8 @@ type switchIntent struct {
 	Back bool `json:"back,omitempty"`
 }
 
-func (s *heldCell) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
-	completed, err := s.e.Workspace.ResumeSwitch(ctx, s.At, op)
+func (s *Cell) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
+	completed, err := s.Home.Workspace.ResumeSwitch(ctx, s.At, op)
 	if errors.Is(err, apply.ErrTarget) {
 		if s.Abandon {
 			return s.endSwitch(op)
@@ -98,7 +122,7 @@ func (s *heldCell) resumeSwitch(ctx context.Context, op string, sw switchIntent)
 // MissingDir refuses to continue without a directory in which an operation was
 // interrupted: if its volume is only not mounted, the operation can be finished
 // later.
-func (s *heldCell) MissingDir(dir string, err error) error {
+func (s *Cell) MissingDir(dir string, err error) error {
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeWaits, Err: err,
 		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.Record.LastName, quote.Path(dir), err),
@@ -109,18 +133,18 @@ func (s *heldCell) MissingDir(dir string, err error) error {
 // switchBack replaces one intent by another and carries it out. If others have
 // changed the same files since, all files stay as they are, and the next check of
 // the directory seals them.
-func (s *heldCell) switchBack(ctx context.Context, old string, sw switchIntent) error {
+func (s *Cell) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
-	err := s.e.Store.Update(func(tx *store.Tx) error {
+	err := s.Home.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(old); err != nil {
 			return err
 		}
-		return tx.PutIntent(op, s.Record.ID, intentSwitch, sw)
+		return tx.PutIntent(op, s.Record.ID, kindSwitch, sw)
 	})
 	if err != nil {
 		return err
 	}
-	err = s.e.Workspace.Switch(ctx, s.At, sw.From, sw.To, op)
+	err = s.Home.Workspace.Switch(ctx, s.At, sw.From, sw.To, op)
 	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
 		return s.endSwitch(op)
 	}
@@ -131,9 +155,9 @@ func (s *heldCell) switchBack(ctx context.Context, old string, sw switchIntent) 
 }
 
 // endSwitch removes the intent of a switch that the database has recorded.
-func (s *heldCell) endSwitch(op string) error {
-	if err := s.e.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
+func (s *Cell) endSwitch(op string) error {
+	if err := s.Home.Store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
 		return err
 	}
-	return s.e.Workspace.ForgetSwitch(op)
+	return s.Home.Workspace.ForgetSwitch(op)
 }

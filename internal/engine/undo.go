@@ -57,7 +57,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	if err != nil {
 		return nil, err
 	}
-	journal, err := s.applyJournal(last.ID, false)
+	journal, err := applyJournal(s.Cell, last.ID, false)
 	if err != nil {
 		return nil, journalError(last, err)
 	}
