@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
@@ -94,7 +95,7 @@ func unfinishedError(target string, committed bool, err error) error {
 }
 
 // commitApply records an apply whose files are written.
-func commitApply(s *Cell, id string, in applyIntent) error {
+func commitApply(s *held.Cell, id string, in applyIntent) error {
 	op := receipt.OpApply
 	return s.Home.Store.Update(func(tx *store.Tx) error {
 		rec := in.Record
@@ -130,7 +131,7 @@ func commitApply(s *Cell, id string, in applyIntent) error {
 	})
 }
 
-func applyJournal(s *Cell, id string, create bool) (*fsx.Dir, error) {
+func applyJournal(s *held.Cell, id string, create bool) (*fsx.Dir, error) {
 	if create {
 		if err := s.Home.Store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
@@ -143,8 +144,8 @@ func applyJournal(s *Cell, id string, create bool) (*fsx.Dir, error) {
 const kindApply = "apply"
 
 // applies returns the finisher of applies.
-func applies() Finisher {
-	return Finisher{Kind: kindApply, Finish: finishApply, Needs: func(in store.Intent, needed Holdings) error {
+func applies() held.Finisher {
+	return held.Finisher{Kind: kindApply, Finish: finishApply, Needs: func(in store.Intent, needed held.Holdings) error {
 		var a applyIntent
 		err := json.Unmarshal(in.Doc, &a)
 		needed.States[a.Applied], needed.States[a.Record.From] = true, true
@@ -157,7 +158,7 @@ func applies() Finisher {
 
 // finishApply ends an apply that its process did not finish: it takes the apply
 // back, or records it.
-func finishApply(ctx context.Context, s *Cell, in store.Intent) error {
+func finishApply(ctx context.Context, s *held.Cell, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -177,7 +178,7 @@ func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
 }
 
 // needBases adds the shared states that needed states are based on.
-func (e *Engine) needBases(needed map[string]bool, held Holdings, all []store.Checkpoint) error {
+func (e *Engine) needBases(needed map[string]bool, held held.Holdings, all []store.Checkpoint) error {
 	for _, c := range all {
 		if c.Freed || !needed[c.ID] && !held.States[c.ID] && !held.Layers[c.Layer] {
 			continue
@@ -195,7 +196,7 @@ func (e *Engine) needBases(needed map[string]bool, held Holdings, all []store.Ch
 
 // cacheBases protects the shared states that unfinished runs are based on from gc:
 // no sealed state refers to them yet.
-func (e *Engine) cacheBases(tx *store.Tx, held Holdings) error {
+func (e *Engine) cacheBases(tx *store.Tx, held held.Holdings) error {
 	runs, err := tx.UnfinishedRuns("")
 	if err != nil {
 		return err

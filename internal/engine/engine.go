@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/history"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/inventory"
@@ -63,9 +64,9 @@ type Engine struct {
 	hide     func() error
 	lines    LineCounter
 	shared   *sharedState
-	holder   *Holder
+	holder   *held.Holder
 	// leftovers is set by New, since what it lists stands on all the rest.
-	leftovers func(*Engine) Leftovers
+	leftovers func(*Engine) held.Leftovers
 }
 
 // sharedState is the state that all engines of one home share.
@@ -110,7 +111,7 @@ func (e *Engine) As(c caller.Caller) *Engine {
 
 // compose makes the parts of the engine that only need its home.
 func (e *Engine) compose() {
-	e.holder = &Holder{Home: e.Home, Left: e.leftovers(e)}
+	e.holder = &held.Holder{Home: e.Home, Left: e.leftovers(e)}
 	e.Exchange = transfer.New(e.Home, e)
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/inventory"
 	"github.com/forkcell/forkcell/internal/evidence/event"
@@ -120,7 +121,7 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 	if x.Cause == api.CauseIdle && x.Action != api.OnTimeoutRemove {
 		return false, nil // there is nothing to stop
 	}
-	s, err := e.holdBy(ctx, Request{Name: x.name, For: home.HeldByExpiry, Abandon: x.Action == api.OnTimeoutRemove})
+	s, err := e.holdBy(ctx, held.Request{Name: x.name, For: home.HeldByExpiry, Abandon: x.Action == api.OnTimeoutRemove})
 	if api.KindOf(err) == api.NotFound {
 		return false, nil // it was renamed or removed meanwhile
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/moments"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -167,7 +168,7 @@ func pausedImages(tx *store.Tx, images map[string]bool) error {
 
 // partition divides the states into those that can be freed and those that are
 // needed.
-func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held Holdings) (freed, kept []store.Checkpoint, err error) {
+func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held held.Holdings) (freed, kept []store.Checkpoint, err error) {
 	all, err := tx.Checkpoints("")
 	if err != nil {
 		return nil, nil, err
@@ -194,8 +195,8 @@ func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held Holdings) (free
 // unfinishedWork lists the data that is needed until unfinished operations end or
 // are settled: states that a run has sealed but not recorded, both states of the
 // rewriting of a directory, and the states that an apply will record.
-func (e *Engine) unfinishedWork(tx *store.Tx) (Holdings, error) {
-	held := Holdings{States: map[string]bool{}, Layers: map[string]bool{}}
+func (e *Engine) unfinishedWork(tx *store.Tx) (held.Holdings, error) {
+	held := held.Holdings{States: map[string]bool{}, Layers: map[string]bool{}}
 	runs, err := tx.UnfinishedRuns("")
 	if err != nil {
 		return held, err
@@ -216,7 +217,7 @@ func (e *Engine) unfinishedWork(tx *store.Tx) (Holdings, error) {
 }
 
 // heldWork adds to unfinished work the data that a recorded loss protects.
-func (e *Engine) heldWork(tx *store.Tx) (Holdings, error) {
+func (e *Engine) heldWork(tx *store.Tx) (held.Holdings, error) {
 	held, err := e.unfinishedWork(tx)
 	if err != nil {
 		return held, err

@@ -240,7 +240,7 @@ func (l *liveRun) live(ctx context.Context) {
 	l.r.UnlockHome()
 	watched, full := l.r.watchDisk(ctx)
 	why := l.host.Serve(watched)
-	l.r.cellLock.End() // before the socket is closed: who finds none knows why
+	l.r.Ends() // before the socket is closed: a client that finds none reads the reason there
 	if watched.Err() != nil && ctx.Err() == nil {
 		why.Grace = 0 // the disk is full, and processes could write more during a grace
 	}

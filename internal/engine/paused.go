@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -12,7 +13,7 @@ import (
 
 // holdPaused holds a cell to make it live again.
 func (e *Engine) holdPaused(ctx context.Context, name string) (*heldCell, error) {
-	return e.holdBy(ctx, Request{Name: name, For: home.HeldByStart, Resumes: true})
+	return e.holdBy(ctx, held.Request{Name: name, For: home.HeldByStart, Resumes: true})
 }
 
 // pausedAlready describes a cell that is paused on disk.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/publish"
@@ -359,7 +360,7 @@ func (p *publication) record(ctx context.Context, in publishIntent) error {
 }
 
 // recordPublish states what was published, and ends the intent.
-func recordPublish(s *Cell, id string, in publishIntent) error {
+func recordPublish(s *held.Cell, id string, in publishIntent) error {
 	return s.Home.Store.Update(func(tx *store.Tx) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
@@ -372,12 +373,12 @@ func recordPublish(s *Cell, id string, in publishIntent) error {
 const kindPublish = "publish"
 
 // publications returns the finisher of publications.
-func publications() Finisher {
-	return Finisher{Kind: kindPublish, Finish: func(_ context.Context, s *Cell, in store.Intent) error { return finishPublication(s, in) }}
+func publications() held.Finisher {
+	return held.Finisher{Kind: kindPublish, Finish: func(_ context.Context, s *held.Cell, in store.Intent) error { return finishPublication(s, in) }}
 }
 
 // finishPublication records the publication of a process that died, as far as it got.
-func finishPublication(s *Cell, in store.Intent) error {
+func finishPublication(s *held.Cell, in store.Intent) error {
 	var doc publishIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err

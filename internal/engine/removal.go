@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -19,7 +20,7 @@ import (
 // who has that lock and waits for it again also waits for a gc that came between,
 // which waits for the first one.
 func (e *Engine) holdToRemove(ctx context.Context, name string, wait time.Duration, abandon bool) (*heldCell, error) {
-	s, err := e.holdBy(ctx, Request{Name: name, For: home.HeldByRemove, Wait: wait, Abandon: abandon})
+	s, err := e.holdBy(ctx, held.Request{Name: name, For: home.HeldByRemove, Wait: wait, Abandon: abandon})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/network"
@@ -191,7 +192,7 @@ type runState struct {
 	diskAdded, turnBytes atomic.Int64
 	before, after        store.Checkpoint
 	sealed               workspace.Sealed
-	found                *Drifted                 // changes of others in a live directory after the seal
+	found                *held.Drifted            // changes of others in a live directory after the seal
 	refused              []workspace.RefusedEntry // files of a live directory that no state can hold
 	givenUp              bool                     // the live directory is gone, and the cell is being removed
 }

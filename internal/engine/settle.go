@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -14,10 +15,10 @@ import (
 
 // leftovers lists what finishes the work of processes that died, for cells that an engine
 // holds.
-func leftovers(e *Engine) Leftovers {
-	return Leftovers{
-		Finishers: []Finisher{Switches(), applies(), publications()},
-		Run:       func(ctx context.Context, c *Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
+func leftovers(e *Engine) held.Leftovers {
+	return held.Leftovers{
+		Finishers: []held.Finisher{held.Switches(), applies(), publications()},
+		Run:       func(ctx context.Context, c *held.Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
 		Races:     e.settleRaces,
 	}
 }

@@ -1,4 +1,9 @@
-package engine
+// Package held is a cell that is held: its lock, its head, and what every change of a
+// cell is made of.
+//
+// It knows the home only, and none of what is done with a cell: who holds one gives it
+// the list of those who finish what a process that died had begun.
+package held
 
 import (
 	"context"
@@ -82,6 +87,9 @@ func (s *Cell) Release() {
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
 }
+
+// Ends marks the lock of a live cell: from now on it is being stopped.
+func (s *Cell) Ends() { s.cellLock.End() }
 
 // LiveError is the error of a live directory that could not be rewritten.
 func (s *Cell) LiveError(err error) error {
