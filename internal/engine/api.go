@@ -71,3 +71,6 @@ type Stdio struct {
 	// Ended, if set, is called when no process of the command is left.
 	Ended func()
 }
+
+// AsideHeading is the heading of changes that are set aside.
+const AsideHeading = "Set aside (control files; apply writes them only with --allow-control PATTERN):"

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"os"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
@@ -18,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/tree"
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // Apply writes the accepted changes to the source directory, or to another.
@@ -39,7 +39,7 @@ type application struct {
 	base    store.Checkpoint
 	theirs  store.Checkpoint
 	pick    *secretfiles.Selector
-	aside   *aside
+	aside   *aside.Rules
 	gate    *outgoing.Gate
 	repos   *secretfiles.GitDirs
 	leaves  bool // some changes are no part of the work
@@ -48,7 +48,7 @@ type application struct {
 	result  *api.ApplyResult
 	intent  applyIntent
 	changes []tree.Change
-	kept    map[string]bool // see keptNames
+	kept    map[string]bool // see KeptNames
 	behind  map[string]bool // see leftBehind
 }
 

@@ -98,7 +98,7 @@ func (s *heldCell) newlyTracked(was, now secretfiles.Claims) []claim {
 func (a *application) untrackedControls(was, now secretfiles.Claims) (notes []api.PathNote) {
 	for _, p := range slices.Sorted(maps.Keys(was.Paths)) {
 		_, still := now.Paths[p]
-		if aside, _ := a.aside.has(p, false); aside && !still {
+		if aside, _ := a.aside.Has(p, false); aside && !still {
 			notes = append(notes, home.PathNote(p, "the session did not see it, and its commits do not have it"))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
@@ -36,7 +37,7 @@ func (a *application) states() error {
 				return err
 			}
 		}
-		if a.aside, err = a.e.asideOf(tx, a.Record); err != nil {
+		if a.aside, err = a.e.shared.masks.Of(tx, a.Record); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -78,7 +79,7 @@ func (a *application) plan(ctx context.Context) error {
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
 		return home.LongPath(a.Record, err)
 	}
-	a.kept = keptNames(a.changes, a.pick)
+	a.kept = aside.KeptNames(a.changes, a.pick)
 	ours := outgoing.ViewOf(a.target)
 	view := a.e.WorkspaceView(a.Record, a.theirs, theirs)
 	a.gate.CompareRepositories(ours, outgoing.Overlay(view, ours))
@@ -120,7 +121,7 @@ func (a *application) plan(ctx context.Context) error {
 // selects reports whether an apply takes a path: the user selected it, and it is not
 // set aside.
 func (a *application) selects(p string, dir bool) bool {
-	return !a.kept[p] && !a.behind[p] && a.aside.except(a.pick, a.gate.Allows)(p, dir)
+	return !a.kept[p] && !a.behind[p] && a.aside.Except(a.pick, a.gate.Allows)(p, dir)
 }
 
 // leftBehind returns the paths that stay in the cell. The directory counts as up to date
@@ -152,7 +153,7 @@ func (a *application) selective() bool {
 func (a *application) setAside() {
 	for _, ch := range a.changes {
 		dir := home.IsDirChange(ch)
-		aside, state := a.aside.has(ch.Path, dir)
+		aside, state := a.aside.Has(ch.Path, dir)
 		if state || aside && !a.gate.Allows(ch.Path, dir) {
 			a.leaves = true
 		}

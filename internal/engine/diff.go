@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
@@ -89,9 +90,9 @@ func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
 // splitChanges lists the changes that are set aside, and leaves them out of the
 // others.
 func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
-	var held *aside
+	var held *aside.Rules
 	err := e.View(func(tx *store.Tx) (err error) {
-		held, err = e.asideOf(tx, c)
+		held, err = e.shared.masks.Of(tx, c)
 		return err
 	})
 	if err != nil {
@@ -99,13 +100,13 @@ func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames b
 	}
 	skip := func(tree.Change) error { return nil }
 	res.each = func(fn func(tree.Change) error) error {
-		return each(held == nil, func(ch tree.Change) error { return held.split(ch, fn, skip) })
+		return each(held == nil, func(ch tree.Change) error { return held.Split(ch, fn, skip) })
 	}
 	if held == nil {
 		return nil
 	}
 	return each(false, func(ch tree.Change) error {
-		return held.split(ch, skip, func(ch tree.Change) error {
+		return held.Split(ch, skip, func(ch tree.Change) error {
 			res.RawAside, res.SetAside = append(res.RawAside, ch), append(res.SetAside, home.NewChangeJSON(ch))
 			return nil
 		})

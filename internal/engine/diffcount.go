@@ -55,7 +55,7 @@ type countKey struct{ from, to, masked string }
 func (d *comparison) countKey() (countKey, error) {
 	key := countKey{from: d.from.ID, to: d.to.ID}
 	err := d.e.View(func(tx *store.Tx) error {
-		masks, err := d.e.shared.masks.of(tx, d.cell.ID)
+		masks, err := d.e.shared.masks.Runs(tx, d.cell.ID)
 		if len(masks) > 0 {
 			key.masked = masks[len(masks)-1].ID
 		}

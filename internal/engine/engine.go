@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/history"
@@ -74,7 +75,7 @@ type sharedState struct {
 	history   history.State
 	outputs   runningOutputs
 	inventory inventory.State
-	masks     maskMemo
+	masks     aside.Memo
 	counts    countMemo
 	requests  requestClock
 	// steady is a clock that never jumps.

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
@@ -27,10 +28,10 @@ func (s *heldCell) commitInstructions(ctx context.Context) ([]string, error) {
 	if s.Record.SourceKind != "dir" && s.Record.SourceKind != "archive" || s.Record.Live != "" {
 		return nil, nil
 	}
-	var held *aside
+	var held *aside.Rules
 	var base store.Checkpoint
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
-		if held, err = s.e.asideOf(tx, s.Record); err != nil || held != nil {
+		if held, err = s.e.shared.masks.Of(tx, s.Record); err != nil || held != nil {
 			return err
 		}
 		base, err = home.BaseState(tx, s.Record, s.Head)

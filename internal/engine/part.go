@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
@@ -31,7 +32,7 @@ func (s *heldCell) acceptedPart(ctx context.Context, before store.Checkpoint, re
 		if err != nil {
 			return nil, home.LongPath(s.Record, err)
 		}
-		kept = keptNames(changes, pick)
+		kept = aside.KeptNames(changes, pick)
 	}
 	for _, p := range req.ExceptPaths {
 		kept[p] = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/publish"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -143,13 +144,13 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 			paths[path] = true
 		}
 	}
-	var held *aside
-	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.Record); return err }); err != nil {
+	var held *aside.Rules
+	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.shared.masks.Of(tx, p.Record); return err }); err != nil {
 		return nil, err
 	}
 	var out []publish.Change
 	for path := range paths {
-		if aside, state := held.has(path, false); aside || state || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
+		if aside, state := held.Has(path, false); aside || state || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
 			continue
 		}
 		c, err := p.change(path, theirs)

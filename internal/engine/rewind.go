@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -86,7 +87,7 @@ func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
 // the session began. A new state is recorded, as one captured in the run of the turn.
 func (s *heldCell) rewoundState(ctx context.Context, begin string, turn api.TurnInfo, res *api.RewindResult) (store.Checkpoint, error) {
 	var first, to store.Checkpoint
-	var held *aside
+	var held *aside.Rules
 	err := s.e.Store.View(func(tx *store.Tx) (err error) {
 		if to, err = tx.Checkpoint(turn.CheckpointID); err != nil {
 			return err
@@ -94,7 +95,7 @@ func (s *heldCell) rewoundState(ctx context.Context, begin string, turn api.Turn
 		if first, err = tx.Checkpoint(begin); err != nil {
 			return err
 		}
-		held, err = s.e.asideOf(tx, s.Record)
+		held, err = s.e.shared.masks.Of(tx, s.Record)
 		return err
 	})
 	if err != nil || held == nil || first.ID == to.ID {
@@ -123,7 +124,7 @@ func (s *heldCell) rewoundState(ctx context.Context, begin string, turn api.Turn
 }
 
 // withoutAside returns the edits that take the changes of control files back.
-func (s *heldCell) withoutAside(from, to store.Checkpoint, held *aside) ([]workspace.Edit, error) {
+func (s *heldCell) withoutAside(from, to store.Checkpoint, held *aside.Rules) ([]workspace.Edit, error) {
 	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func (s *heldCell) withoutAside(from, to store.Checkpoint, held *aside) ([]works
 	var edits []workspace.Edit
 	removed := "\x00"
 	for _, ch := range changes {
-		if aside, _ := held.has(ch.Path, home.IsDirChange(ch)); !aside || strings.HasPrefix(ch.Path, removed+"/") {
+		if aside, _ := held.Has(ch.Path, home.IsDirChange(ch)); !aside || strings.HasPrefix(ch.Path, removed+"/") {
 			continue
 		}
 		if ch.Old == nil {

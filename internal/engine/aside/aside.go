@@ -1,4 +1,8 @@
-package engine
+// Package aside decides which changes of a cell whose runs masked control files are no
+// part of its work.
+//
+// It reads the records of runs, and knows nothing of files or of what becomes of changes.
+package aside
 
 import (
 	"encoding/json"
@@ -15,25 +19,22 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
-// aside decides which changes of a cell whose runs masked control files are no part
-// of its work. A nil aside takes every change.
-type aside struct{ rules *mask.Rules }
+// Rules decide which changes of a cell whose runs masked control files are no part
+// of its work. Nil rules take every change.
+type Rules struct{ rules *mask.Rules }
 
-// AsideHeading is the heading of changes that are set aside.
-const AsideHeading = "Set aside (control files; apply writes them only with --allow-control PATTERN):"
-
-// asideOf returns the rules of a cell, by the runs that masked control files; nil if
+// Of returns the rules of a cell, by the runs that masked control files; nil if
 // none did.
-func (e *Engine) asideOf(tx *store.Tx, c store.Cell) (*aside, error) {
-	masks, err := e.shared.masks.of(tx, c.ID)
+func (m *Memo) Of(tx *store.Tx, c store.Cell) (*Rules, error) {
+	masks, err := m.Runs(tx, c.ID)
 	if err != nil || len(masks) == 0 {
 		return nil, err
 	}
 	var opt mask.Options
-	for _, m := range masks {
+	for _, r := range masks {
 		var files api.ControlFiles
-		if err := json.Unmarshal(m.Control, &files); err != nil {
-			return nil, fmt.Errorf("the masks of run %s: %w", m.ID, err)
+		if err := json.Unmarshal(r.Control, &files); err != nil {
+			return nil, fmt.Errorf("the masks of run %s: %w", r.ID, err)
 		}
 		opt.Also, opt.State = append(opt.Also, files.Also...), append(opt.State, files.State...)
 	}
@@ -41,15 +42,15 @@ func (e *Engine) asideOf(tx *store.Tx, c store.Cell) (*aside, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the masks of cell %s: %w", c.Name, err)
 	}
-	return &aside{rules}, nil
+	return &Rules{rules}, nil
 }
 
-// maxMasks bounds the number of cells of which a maskMemo knows the runs.
+// maxMasks bounds the number of cells of which a Memo knows the runs.
 const maxMasks = 10_000
 
-// maskMemo keeps which runs of each cell masked control files. What has ended does not
+// Memo keeps which runs of each cell masked control files. What has ended does not
 // change, so only the runs after it are read again.
-type maskMemo struct {
+type Memo struct {
 	mu    sync.Mutex
 	cells map[string]knownMasks
 }
@@ -59,8 +60,8 @@ type knownMasks struct {
 	runs []store.Run
 }
 
-// of returns the runs of a cell that masked control files, oldest first.
-func (m *maskMemo) of(tx *store.Tx, cellID string) ([]store.Run, error) {
+// Runs returns the runs of a cell that masked control files, oldest first.
+func (m *Memo) Runs(tx *store.Tx, cellID string) ([]store.Run, error) {
 	m.mu.Lock()
 	kept := m.cells[cellID]
 	m.mu.Unlock()
@@ -83,8 +84,8 @@ func (m *maskMemo) of(tx *store.Tx, cellID string) ([]store.Run, error) {
 	return runs, nil
 }
 
-// has reports whether a path is set aside, or is the state of an agent.
-func (a *aside) has(p string, dir bool) (aside, state bool) {
+// Has reports whether a path is set aside, or is the state of an agent.
+func (a *Rules) Has(p string, dir bool) (aside, state bool) {
 	if a == nil || path.IsAbs(p) { // absolute paths are those of other areas
 		return false, false
 	}
@@ -94,10 +95,10 @@ func (a *aside) has(p string, dir bool) (aside, state bool) {
 	return a.rules.IsAside(p, dir), false
 }
 
-// split calls take for the changes that are part of the work, and keep for those
+// Split calls take for the changes that are part of the work, and keep for those
 // that are set aside.
-func (a *aside) split(ch tree.Change, take, keep func(tree.Change) error) error {
-	aside, state := a.has(ch.Path, home.IsDirChange(ch))
+func (a *Rules) Split(ch tree.Change, take, keep func(tree.Change) error) error {
+	aside, state := a.Has(ch.Path, home.IsDirChange(ch))
 	switch {
 	case state:
 		return nil
@@ -107,19 +108,19 @@ func (a *aside) split(ch tree.Change, take, keep func(tree.Change) error) error 
 	return take(ch)
 }
 
-// except returns the selection of an apply: what a user selected, without what is
+// Except returns the selection of an apply: what a user selected, without what is
 // set aside and not allowed by name.
-func (a *aside) except(pick *secretfiles.Selector, allowed func(path string, dir bool) bool) func(string, bool) bool {
+func (a *Rules) Except(pick *secretfiles.Selector, allowed func(path string, dir bool) bool) func(string, bool) bool {
 	return func(p string, dir bool) bool {
-		aside, state := a.has(p, dir)
+		aside, state := a.Has(p, dir)
 		return pick.Match(p, dir) && !state && (!aside || allowed(p, dir))
 	}
 }
 
-// keptNames returns the old paths of renamed files whose new paths are not selected.
+// KeptNames returns the old paths of renamed files whose new paths are not selected.
 // They stay, whatever the patterns say: a file must not be lost because its new path
 // is left out.
-func keptNames(changes []tree.Change, pick *secretfiles.Selector) map[string]bool {
+func KeptNames(changes []tree.Change, pick *secretfiles.Selector) map[string]bool {
 	kept := map[string]bool{}
 	for _, c := range changes {
 		if c.OldPath != "" && !pick.Match(c.Path, home.IsDirChange(c)) {
