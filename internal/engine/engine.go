@@ -58,6 +58,7 @@ type Engine struct {
 	*transfer.Exchange
 	*history.History
 	*inventory.Inventory
+	*Publisher
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -116,6 +117,7 @@ func (e *Engine) compose() {
 	e.Exchange = transfer.New(e.Home, e)
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
+	e.Publisher = NewPublisher(e.holder, &e.shared.masks, e.History)
 }
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }

@@ -10,7 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/held"
+	"github.com/forkcell/forkcell/internal/engine/history"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/publish"
@@ -27,7 +29,8 @@ const maxTrailers = 20
 
 // publication is the state of one publish while it is carried out.
 type publication struct {
-	*heldCell
+	*held.Cell
+	by       *Publisher
 	req      api.PublishRequest
 	id       string
 	to       string // the directory of the repository
@@ -42,19 +45,39 @@ type publication struct {
 	received *ReceivedWork
 }
 
+// Publisher publishes accepted work.
+type Publisher struct {
+	*home.Home
+	holder   *held.Holder
+	masks    *aside.Memo
+	receipts *history.History
+}
+
+// NewPublisher makes the Publisher of a home.
+func NewPublisher(h *held.Holder, masks *aside.Memo, receipts *history.History) *Publisher {
+	return &Publisher{h.Home, h, masks, receipts}
+}
+
 // Publish puts the accepted changes of a cell on a new branch of the repository in
 // the source directory, or in the one that the request names.
-func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.PublishResult, err error) {
-	s, err := e.hold(ctx, req.Cell, "publish", 0)
+func (p *Publisher) Publish(ctx context.Context, req api.PublishRequest) (*api.PublishResult, error) {
+	s, err := p.holder.Hold(ctx, held.Request{Name: req.Cell, For: "publish"})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Release()
-	return s.publish(ctx, &publication{heldCell: s, req: req, id: store.NewID("publish")})
+	return p.PublishHeld(ctx, s, req, nil)
 }
 
-func (s *heldCell) publish(ctx context.Context, p *publication) (_ *api.PublishResult, err error) {
-	e, req := s.e, p.req
+// PublishHeld is Publish of a cell that is held. received, if set, is the work of a
+// daemon's cell, for which this one is the mirror.
+func (p *Publisher) PublishHeld(ctx context.Context, s *held.Cell, req api.PublishRequest, received *ReceivedWork) (*api.PublishResult, error) {
+	return (&publication{Cell: s, by: p, req: req, id: store.NewID("publish"), received: received}).run(ctx)
+}
+
+// run makes the commit, and publishes it unless the request is a dry run.
+func (p *publication) run(ctx context.Context) (_ *api.PublishResult, err error) {
+	req := p.req
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
@@ -63,7 +86,7 @@ func (s *heldCell) publish(ctx context.Context, p *publication) (_ *api.PublishR
 		return nil, err
 	}
 	defer repo.Close()
-	scratch, remove, err := e.scratch(p.id)
+	scratch, remove, err := p.scratch()
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +118,11 @@ func (s *heldCell) publish(ctx context.Context, p *publication) (_ *api.PublishR
 // openRepository opens the directory of the repository.
 func (p *publication) openRepository() (*fsx.Dir, error) {
 	if p.req.To != "" {
-		if err := p.e.RefuseOverlap("--to", p.to); err != nil {
+		if err := p.Home.RefuseOverlap("--to", p.to); err != nil {
 			return nil, err
 		}
 	}
-	repo, err := p.e.OpenHost(p.to)
+	repo, err := p.Home.OpenHost(p.to)
 	_, known := errors.AsType[*api.Error](err)
 	switch {
 	case err == nil || known:
@@ -112,16 +135,16 @@ func (p *publication) openRepository() (*fsx.Dir, error) {
 
 // scratch makes a directory for one publication, which a later gc removes if this
 // process dies.
-func (e *Engine) scratch(id string) (path string, remove func() error, err error) {
-	home, err := fsx.OpenRoot(e.Path)
+func (p *publication) scratch() (path string, remove func() error, err error) {
+	dir, err := fsx.OpenRoot(p.Home.Path)
 	if err != nil {
 		return "", nil, err
 	}
-	name := "pending/" + id
-	if err := home.MkdirAll(name, 0o700); err != nil {
-		return "", nil, errors.Join(err, home.Close())
+	name := "pending/" + p.id
+	if err := dir.MkdirAll(name, 0o700); err != nil {
+		return "", nil, errors.Join(err, dir.Close())
 	}
-	return e.Path + "/" + name, func() error { return errors.Join(home.RemoveAll(name), home.Close()) }, nil
+	return p.Home.Path + "/" + name, func() error { return errors.Join(dir.RemoveAll(name), dir.Close()) }, nil
 }
 
 // prepare reads the operator's settings, and finds the accepted state.
@@ -134,7 +157,7 @@ func (p *publication) prepare() error {
 	}
 	var waiting *home.OldestUndecided
 	var hint string
-	err := p.e.Store.View(func(tx *store.Tx) (err error) {
+	err := p.Home.Store.View(func(tx *store.Tx) (err error) {
 		if p.accepted, waiting, err = home.NewestAccepted(tx, p.Record, p.Head); err != nil {
 			return err
 		}
@@ -158,7 +181,7 @@ func (p *publication) prepare() error {
 	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
 		return api.Refusef(api.CodePending, hint, "%s: only accepted changes are published", waiting.Describe(p.Record))
 	}
-	p.runs, err = p.e.receiptsIn(p.Record, p.accepted)
+	p.runs, err = Receipts(p.Home, p.Record, p.accepted)
 	return err
 }
 
@@ -167,7 +190,7 @@ func (p *publication) findRepository() error {
 	const hint = "`--to DIR` names a directory with a repository"
 	switch {
 	case p.req.To != "":
-		to, err := p.e.Caller.AbsPath(string(p.req.To))
+		to, err := p.Home.Caller.AbsPath(string(p.req.To))
 		p.to = filepath.Clean(to)
 		return err
 	case p.Record.SourceKind == statements.SourceLost:
@@ -214,7 +237,7 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	}
 	return publish.Prepare(ctx, publish.Options{
 		History: history,
-		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.e.Caller.Env, Closed: p.e.Caller.Closed, Home: p.e.Caller.Home, Settings: p.settings,
+		ID:      p.id, Repo: repo, Path: p.to, Scratch: scratch, Env: p.Home.Caller.Env, Closed: p.Home.Caller.Closed, Home: p.Home.Caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		HasToken: p.req.HasToken,
 		Secret: func(path string) (string, bool) {
@@ -297,7 +320,7 @@ type publishIntent struct {
 // as it was. After a push all the rest is tried, whatever of it fails.
 func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 	in := publishIntent{Repository: p.to, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
-	if err := p.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.Record.ID, kindPublish, in) }); err != nil {
+	if err := p.Home.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.Record.ID, kindPublish, in) }); err != nil {
 		return err
 	}
 	failpoint.Hit("publish.intent")
@@ -372,8 +395,8 @@ func recordPublish(s *held.Cell, id string, in publishIntent) error {
 // kindPublish is the kind of the intent of a publication.
 const kindPublish = "publish"
 
-// publications returns the finisher of publications.
-func publications() held.Finisher {
+// Publications returns the finisher of publications.
+func Publications() held.Finisher {
 	return held.Finisher{Kind: kindPublish, Finish: func(_ context.Context, s *held.Cell, in store.Intent) error { return finishPublication(s, in) }}
 }
 

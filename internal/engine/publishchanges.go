@@ -33,7 +33,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 		return store.ErrNotFound
 	}
 	oldest := line[len(line)-1]
-	t, err := p.e.Tree(oldest, workspace.AreaWorkspace)
+	t, err := p.Home.Tree(oldest, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *publication) findBegan(tx *store.Tx) error {
 // received state follows the first one, and has the newest state of the source that it
 // contains; what an earlier refresh brought in is before that.
 func (p *publication) findReceivedBegan(tx *store.Tx) error {
-	first, err := p.e.FindCheckpoint(tx, p.Record, "base")
+	first, err := p.Home.FindCheckpoint(tx, p.Record, "base")
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p *publication) findReceivedBegan(tx *store.Tx) error {
 		p.began, id = append(p.began, b), state.Parent
 	}
 	var t *tree.Tree
-	if t, err = p.e.Tree(first, workspace.AreaWorkspace); err != nil {
+	if t, err = p.Home.Tree(first, workspace.AreaWorkspace); err != nil {
 		return err
 	}
 	p.began = append(p.began, startingState{state: first, tree: t})
@@ -99,7 +99,7 @@ func (p *publication) broughtIn(tx *store.Tx, source store.Checkpoint) (starting
 	if err != nil {
 		return startingState{}, err
 	}
-	from, to, err := p.e.Trees(before, source, workspace.AreaWorkspace)
+	from, to, err := p.Home.Trees(before, source, workspace.AreaWorkspace)
 	if err != nil {
 		return startingState{}, err
 	}
@@ -124,12 +124,12 @@ func (p *publication) beganWith(path string) startingState {
 // changes returns the accepted changes of files. The repository in the root of the
 // workspace is no part of them.
 func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
-	theirs, err := p.e.Tree(p.accepted, workspace.AreaWorkspace)
+	theirs, err := p.Home.Tree(p.accepted, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return p.e.SameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.Record, p.Record}, workspace.AreaWorkspace, path, old, now)
+		return p.Home.SameBytes(ctx, []store.Checkpoint{p.began[0].state, p.accepted}, []store.Cell{p.Record, p.Record}, workspace.AreaWorkspace, path, old, now)
 	}
 	diff, err := tree.Diff(p.began[0].tree, theirs, tree.DiffOptions{SameBytes: same})
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 		}
 	}
 	var held *aside.Rules
-	if err := p.e.View(func(tx *store.Tx) (err error) { held, err = p.e.shared.masks.Of(tx, p.Record); return err }); err != nil {
+	if err := p.Home.View(func(tx *store.Tx) (err error) { held, err = p.by.masks.Of(tx, p.Record); return err }); err != nil {
 		return nil, err
 	}
 	var out []publish.Change
@@ -205,7 +205,7 @@ func (p *publication) file(at store.Checkpoint, path string, e tree.Entry) *publ
 	case tree.KindDir:
 		return nil
 	case tree.KindFile:
-		open := p.e.FilesOf(p.Record, at)
+		open := p.Home.FilesOf(p.Record, at)
 		return &publish.File{Executable: executable(e), Open: func() (io.ReadCloser, error) { return open(path, e) }}
 	case tree.KindSymlink:
 		return &publish.File{Link: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(e.Target)), nil }}

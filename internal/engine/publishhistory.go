@@ -22,7 +22,7 @@ func (p *publication) history() (*publish.History, error) {
 	if !p.req.KeepCommits {
 		return nil, nil //nolint:nilnil // not asked for
 	}
-	state, err := p.e.StateTree(p.Record, p.accepted)
+	state, err := p.Home.StateTree(p.Record, p.accepted)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (p *publication) pullToken(ctx context.Context, f forge.Forge) (*credential
 		if err != nil {
 			return nil, api.Usagef("", "forges: the token of %s: %v", quote.Arg(f.Host), err)
 		}
-		value, err := p.e.Caller.Reader().Read(ctx, source)
+		value, err := p.Home.Caller.Reader().Read(ctx, source)
 		if err == nil {
 			return value, nil
 		}
@@ -73,7 +73,7 @@ func (p *publication) pullBody(ctx context.Context) (string, error) {
 		parts = append(parts, text)
 	}
 	if len(p.runs) > 0 {
-		read := p.e.Receipt
+		read := p.by.receipts.Receipt
 		if p.received != nil {
 			read = p.received.Receipt
 		}
@@ -102,7 +102,7 @@ func (p *publication) openPull(ctx context.Context) (err error) {
 func (p *publication) recordPull(ctx context.Context, details map[string]string) error {
 	more := maps.Clone(details)
 	more["pull_request"] = quote.UTF8(p.result.PullRequest)
-	err := p.e.Store.Update(func(tx *store.Tx) error { return p.e.Evidence.Change(tx, p.Record, p.Head, receipt.OpPublish, more) })
+	err := p.Home.Store.Update(func(tx *store.Tx) error { return p.Home.Evidence.Change(tx, p.Record, p.Head, receipt.OpPublish, more) })
 	if err != nil {
 		return err
 	}

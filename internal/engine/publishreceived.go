@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,21 +12,6 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 	"github.com/forkcell/forkcell/receipt"
 )
-
-// PublishReceived makes an archive the state of a mirror, if it has the root that is named,
-// and publishes it from the repository of this machine. open is called if the mirror does
-// not have it yet.
-func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error) {
-	s, err := e.hold(ctx, req.Cell, "publish", 0)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Release()
-	if err := s.receive(e.WithProgress(ctx), work.ReceiveRequest, open); err != nil {
-		return nil, err
-	}
-	return s.publish(ctx, &publication{heldCell: s, req: req, id: store.NewID("publish"), received: &work})
-}
 
 // maxReported bounds a text of a publication that a caller reports.
 const maxReported = 4096
@@ -41,33 +25,33 @@ const publishedThere = "reported by the caller"
 // RecordPublication states what a caller says that it published on its own machine, of
 // work that the cell has accepted. It does not hold the cell: the branch is there already,
 // so the statement must not fail because the cell is live or busy.
-func (e *Engine) RecordPublication(_ context.Context, b api.PublicationRequest) error {
+func (p *Publisher) RecordPublication(_ context.Context, b api.PublicationRequest) error {
 	name := b.Cell
 	if err := checkPublication(b); err != nil {
 		return err
 	}
-	found, err := e.FindCell(name)
+	found, err := p.FindCell(name)
 	if err != nil {
 		return err
 	}
-	lock, err := e.Store.LockHome(false)
+	lock, err := p.Store.LockHome(false)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	e.Evidence.ForgetKey()
-	return e.Store.Update(func(tx *store.Tx) error {
+	p.Evidence.ForgetKey()
+	return p.Store.Update(func(tx *store.Tx) error {
 		c, err := tx.CellByID(found.ID)
 		if err == nil && c.Name != name {
 			err = api.Missing("cell", name, "it was renamed or removed meanwhile")
 		}
 		if err == nil {
-			err = home.CheckRevision(tx, c, e.Caller.Expect)
+			err = home.CheckRevision(tx, c, p.Caller.Expect)
 		}
 		if err != nil {
 			return err
 		}
-		return e.recordReported(tx, c, b)
+		return p.recordReported(tx, c, b)
 	})
 }
 
@@ -84,7 +68,7 @@ func checkPublication(b api.PublicationRequest) error {
 }
 
 // recordReported states a publication of a state that a cell has accepted.
-func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationRequest) error {
+func (p *Publisher) recordReported(tx *store.Tx, c store.Cell, b api.PublicationRequest) error {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
 		return err
@@ -105,7 +89,7 @@ func (e *Engine) recordReported(tx *store.Tx, c store.Cell, b api.PublicationReq
 	if err != nil {
 		return err
 	}
-	return e.Evidence.Change(tx, c, head, receipt.OpPublish, publicationDetails(b, line[i], runs))
+	return p.Evidence.Change(tx, c, head, receipt.OpPublish, publicationDetails(b, line[i], runs))
 }
 
 // publicationDetails returns the details of a statement about a publication that a caller reports.

@@ -90,10 +90,10 @@ func (p *publication) announce(here bool) string {
 	return said
 }
 
-// receiptsIn lists the receipts of the runs whose work an accepted state has, and the
+// Receipts lists the receipts of the runs whose work an accepted state has, and the
 // decision by which the cell keeps each.
-func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.PublishedReceipt, err error) {
-	err = e.View(func(tx *store.Tx) (err error) {
+func Receipts(h *home.Home, c store.Cell, at store.Checkpoint) (out []api.PublishedReceipt, err error) {
+	err = h.View(func(tx *store.Tx) (err error) {
 		out, err = keptRuns(tx, c, at)
 		return err
 	})
@@ -101,7 +101,7 @@ func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.Publis
 		return nil, err
 	}
 	for i, r := range out {
-		if out[i].DecisionID, err = e.keptBy(c, r.RunID); err != nil {
+		if out[i].DecisionID, err = keptBy(h, c, r.RunID); err != nil {
 			return nil, err
 		}
 	}
@@ -110,9 +110,9 @@ func (e *Engine) receiptsIn(c store.Cell, at store.Checkpoint) (out []api.Publis
 
 // keptBy returns the decision by which a cell keeps the work of a run: its own, or that of
 // the nearest cell that it was forked from. Other forks may have decided otherwise.
-func (e *Engine) keptBy(c store.Cell, run string) (decision string, err error) {
+func keptBy(h *home.Home, c store.Cell, run string) (decision string, err error) {
 	for {
-		list, err := e.Evidence.Decisions(c.ID, run)
+		list, err := h.Evidence.Decisions(c.ID, run)
 		if err != nil {
 			return "", err
 		}
@@ -124,7 +124,7 @@ func (e *Engine) keptBy(c store.Cell, run string) (decision string, err error) {
 		if c.ForkedCell == "" {
 			return "", nil
 		}
-		err = e.View(func(tx *store.Tx) (err error) {
+		err = h.View(func(tx *store.Tx) (err error) {
 			c, err = tx.CellByID(c.ForkedCell)
 			return err
 		})
@@ -165,10 +165,10 @@ func (p *publication) pushHint(err error) error {
 // publishedOnlyHere reports whether this cell published a commit on the branch, and did
 // not push it.
 func (p *publication) publishedOnlyHere(commit string) (ours bool, err error) {
-	err = p.e.Store.View(func(tx *store.Tx) error {
+	err = p.Home.Store.View(func(tx *store.Tx) error {
 		list, err := tx.Statements(p.Record.ID)
 		for _, st := range list {
-			env, readErr := p.e.Evidence.Envelope(st.Seq)
+			env, readErr := p.Home.Evidence.Envelope(st.Seq)
 			if err = errors.Join(err, readErr); err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func (e *Engine) AcceptedState(_ context.Context, cell string, roots []string, r
 		return err
 	})
 	if err == nil && receipts {
-		res.Receipts, err = e.receiptsIn(c, accepted)
+		res.Receipts, err = Receipts(e.Home, c, accepted)
 	}
 	return res, err
 }
@@ -202,6 +202,21 @@ func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, re
 		return nil, err
 	}
 	return s.apply(ctx, req)
+}
+
+// PublishReceived makes an archive the state of a mirror, if it has the root that is named,
+// and publishes it from the repository of this machine. open is called if the mirror does
+// not have it yet.
+func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error) {
+	s, err := e.hold(ctx, req.Cell, "publish", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Release()
+	if err := s.receive(e.WithProgress(ctx), work.ReceiveRequest, open); err != nil {
+		return nil, err
+	}
+	return e.PublishHeld(ctx, s.Cell, req, &work)
 }
 
 // Receive makes an archive the state of a mirror, if it has the root that the request

@@ -17,7 +17,7 @@ import (
 // holds.
 func leftovers(e *Engine) held.Leftovers {
 	return held.Leftovers{
-		Finishers: []held.Finisher{held.Switches(), applies(), publications()},
+		Finishers: []held.Finisher{held.Switches(), applies(), Publications()},
 		Run:       func(ctx context.Context, c *held.Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
 		Races:     e.settleRaces,
 	}
