@@ -5,8 +5,8 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
-
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
@@ -52,6 +52,9 @@ func (r *DiffResult) EachAside(fn func(tree.Change) error) error {
 	}
 	return nil
 }
+
+// ReceivedWork is what a daemon's cell has accepted, for its mirror to publish.
+type ReceivedWork = publication.ReceivedWork
 
 // Stdio carries a run's streams.
 type Stdio struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/engine/history"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/inventory"
+	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/engine/transfer"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
@@ -58,7 +59,7 @@ type Engine struct {
 	*transfer.Exchange
 	*history.History
 	*inventory.Inventory
-	*Publisher
+	*publication.Publisher
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -117,7 +118,7 @@ func (e *Engine) compose() {
 	e.Exchange = transfer.New(e.Home, e)
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
-	e.Publisher = NewPublisher(e.holder, &e.shared.masks, e.History)
+	e.Publisher = publication.New(e.holder, &e.shared.masks, e.History)
 }
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
@@ -59,7 +60,7 @@ func (e *Engine) AcceptedState(_ context.Context, cell string, roots []string, r
 		return err
 	})
 	if err == nil && receipts {
-		res.Receipts, err = Receipts(e.Home, c, accepted)
+		res.Receipts, err = publication.Receipts(e.Home, c, accepted)
 	}
 	return res, err
 }
@@ -207,7 +208,7 @@ func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, re
 // PublishReceived makes an archive the state of a mirror, if it has the root that is named,
 // and publishes it from the repository of this machine. open is called if the mirror does
 // not have it yet.
-func (e *Engine) PublishReceived(ctx context.Context, work ReceivedWork, req api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error) {
+func (e *Engine) PublishReceived(ctx context.Context, work publication.ReceivedWork, req api.PublishRequest, open func() (io.ReadCloser, error)) (*api.PublishResult, error) {
 	s, err := e.hold(ctx, req.Cell, "publish", 0)
 	if err != nil {
 		return nil, err

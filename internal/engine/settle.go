@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/engine/held"
+	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -17,7 +18,7 @@ import (
 // holds.
 func leftovers(e *Engine) held.Leftovers {
 	return held.Leftovers{
-		Finishers: []held.Finisher{held.Switches(), applies(), Publications()},
+		Finishers: []held.Finisher{held.Switches(), applies(), publication.Finisher()},
 		Run:       func(ctx context.Context, c *held.Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
 		Races:     e.settleRaces,
 	}

@@ -1,4 +1,8 @@
-package engine
+// Package publication publishes what a cell has accepted: it finds the changes and their
+// evidence, has package publish make the branch, and states what was done.
+//
+// It knows no runs of commands, no driver, and nothing of how work is accepted.
+package publication
 
 import (
 	"context"
@@ -53,8 +57,8 @@ type Publisher struct {
 	receipts *history.History
 }
 
-// NewPublisher makes the Publisher of a home.
-func NewPublisher(h *held.Holder, masks *aside.Memo, receipts *history.History) *Publisher {
+// New makes the Publisher of a home.
+func New(h *held.Holder, masks *aside.Memo, receipts *history.History) *Publisher {
 	return &Publisher{h.Home, h, masks, receipts}
 }
 
@@ -395,8 +399,8 @@ func recordPublish(s *held.Cell, id string, in publishIntent) error {
 // kindPublish is the kind of the intent of a publication.
 const kindPublish = "publish"
 
-// Publications returns the finisher of publications.
-func Publications() held.Finisher {
+// Finisher returns the finisher of publications.
+func Finisher() held.Finisher {
 	return held.Finisher{Kind: kindPublish, Finish: func(_ context.Context, s *held.Cell, in store.Intent) error { return finishPublication(s, in) }}
 }
 
