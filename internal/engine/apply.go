@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
@@ -44,7 +45,7 @@ type application struct {
 	repos   *secretfiles.GitDirs
 	leaves  bool // some changes are no part of the work
 	target  *fsx.Dir
-	merge   merge
+	merge   merge.Result
 	result  *api.ApplyResult
 	intent  applyIntent
 	changes []tree.Change
@@ -81,7 +82,7 @@ func (s *heldCell) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyR
 	if err := a.holdBackHazards(ctx); err != nil {
 		return nil, err
 	}
-	if req.DryRun || len(a.merge.ops) == 0 {
+	if req.DryRun || len(a.merge.Ops) == 0 {
 		if req.DryRun {
 			return a.result, nil
 		}
@@ -177,7 +178,7 @@ func (a *application) write(ctx context.Context) error {
 		return err
 	}
 	report, err := a.execute(ctx, id, a.intent, apply.Plan{
-		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
+		ID: id, Target: a.to, Ops: a.merge.Ops, Links: links.Groups, Owners: os.Geteuid() == 0,
 	}, a.e.Contents(a.Record, a.theirs, theirs), apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
 		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))

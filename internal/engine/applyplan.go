@@ -3,14 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
@@ -20,7 +17,6 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
 	"github.com/forkcell/forkcell/internal/storage/workspace"
-	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
 // states finds the accepted state, the only one that an apply may write, and the
@@ -65,7 +61,7 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 // plan compares three sides: the last applied state, the accepted state of the
 // cell, and the present contents of the directory.
 func (a *application) plan(ctx context.Context) error {
-	mode, err := conflictMode(a.req.OnConflict)
+	mode, err := merge.Mode(a.req.OnConflict)
 	if err != nil {
 		return err
 	}
@@ -83,7 +79,7 @@ func (a *application) plan(ctx context.Context) error {
 	ours := outgoing.ViewOf(a.target)
 	view := a.e.WorkspaceView(a.Record, a.theirs, theirs)
 	a.gate.CompareRepositories(ours, outgoing.Overlay(view, ours))
-	a.repos = gitDirs(ours, view, a.e.WorkspaceView(a.Record, a.base, base))
+	a.repos = merge.GitDirs(ours, view, a.e.WorkspaceView(a.Record, a.base, base))
 	if a.behind, err = a.leftBehind(); err != nil {
 		return err
 	}
@@ -95,21 +91,21 @@ func (a *application) plan(ctx context.Context) error {
 		}
 		return apply.Probe(ctx, a.target, path, &like)
 	}
-	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
-		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
-		Meaning: indexes(a.repos, map[apply.Side]gitread.Files{
+	a.merge, err = merge.ThreeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
+		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: merge.NamesOf(a.target),
+		Meaning: merge.Indexes(a.repos, map[apply.Side]gitread.Files{
 			apply.BaseSide: a.e.TreeOf(a.Record, a.base, base), apply.TheirSide: a.e.TreeOf(a.Record, a.theirs, theirs),
 			apply.OurSide: secretfiles.InDir(a.target),
 		}),
-		Open: openSides(map[apply.Side]home.FileOpener{
-			apply.BaseSide: a.e.FilesOf(a.Record, a.base), apply.TheirSide: a.e.FilesOf(a.Record, a.theirs), apply.OurSide: filesIn(a.target),
+		Open: merge.OpenSides(map[apply.Side]home.FileOpener{
+			apply.BaseSide: a.e.FilesOf(a.Record, a.base), apply.TheirSide: a.e.FilesOf(a.Record, a.theirs), apply.OurSide: merge.FilesIn(a.target),
 		}),
 	})
 	if err != nil {
 		return err
 	}
-	if news := unforeseenConflicts(a.req.Conflicts, a.merge.chosen); len(news) > 0 {
-		return conflictError(a.to, news)
+	if news := unforeseenConflicts(a.req.Conflicts, a.merge.Chosen); len(news) > 0 {
+		return merge.Refuse(a.to, news)
 	}
 	if err := a.convertEntries(); err != nil {
 		return err
@@ -164,85 +160,6 @@ func (a *application) setAside() {
 	}
 }
 
-func openSides(sides map[apply.Side]home.FileOpener) func(apply.Side, string, tree.Entry) (*os.File, error) {
-	return func(side apply.Side, path string, e tree.Entry) (*os.File, error) { return sides[side](path, e) }
-}
-
-// filesIn opens the files of a directory.
-func filesIn(d *fsx.Dir) home.FileOpener {
-	return func(path string, _ tree.Entry) (*os.File, error) { return d.OpenFile(path) }
-}
-
-// namesOf lists directories of a target. A missing directory is empty.
-func namesOf(target *fsx.Dir) func(path string) ([]string, error) {
-	return func(path string) ([]string, error) {
-		d, err := target.OpenDir(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer d.Close()
-		return d.Names()
-	}
-}
-
-// merge is the result of a three-way comparison without conflicts.
-type merge struct {
-	ops     []apply.Op
-	already []string
-	chosen  []apply.Choice
-}
-
-func threeWay(ctx context.Context, where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
-	ops, already, conflicts, chosen, err := apply.ThreeWay(ctx, base, theirs, ours, opt)
-	if err != nil {
-		return merge{}, api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(where))
-	}
-	if len(conflicts) > 0 {
-		return merge{}, conflictError(where, conflicts)
-	}
-	return merge{ops, already, chosen}, nil
-}
-
-func conflictMode(word string) (apply.OnConflict, error) {
-	switch word {
-	case "", "fail":
-		return apply.Fail, nil
-	case "ours":
-		return apply.Ours, nil
-	case "theirs":
-		return apply.Theirs, nil
-	}
-	return apply.Fail, api.Usagef("one of fail, ours, theirs", "unknown --on-conflict %s", quote.Arg(word))
-}
-
-func conflictError(where string, conflicts []apply.Conflict) error {
-	hint := "settle them there, or give --on-conflict ours|theirs, or leave them out with --except"
-	if !slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !fsx.Within(c.Path, ".git") }) {
-		hint = "both sides have used git: --except .git applies the files alone, publish makes a branch of the work"
-	}
-	return namedConflicts(conflicts,
-		fmt.Sprintf("%s in %s, nothing was written", api.Counted(len(conflicts), "conflict"), quote.Path(where)),
-		hint,
-		"leave out with --except what cannot be written, or give --on-conflict ours")
-}
-
-// namedConflicts returns a refusal that names each conflict. unforcible is the hint
-// for conflicts that cannot be decided in favour of the other side.
-func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string) error {
-	e := &api.Error{Kind: api.Refused, Code: api.CodeConflict, Message: message, Hint: hint}
-	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
-		e.Hint = unforcible
-	}
-	list := make([]api.Obstacle, len(conflicts))
-	for i, c := range conflicts {
-		list[i] = api.Obstacle{Path: c.Path, Reason: c.Reason}
-	}
-	return home.RefuseObstacles(e, list)
-}
-
 // unforeseenConflicts returns the conflicts that were decided although the caller does not know
 // of them. If known is nil, the caller knows of all.
 func unforeseenConflicts(known []string, chosen []apply.Choice) (list []apply.Conflict) {
@@ -285,7 +202,7 @@ func (a *application) leftOut(path string, isDir bool) bool {
 // describe adds the planned changes to the result.
 func (a *application) describe() {
 	planned := map[string]bool{}
-	for _, op := range a.merge.ops {
+	for _, op := range a.merge.Ops {
 		planned[op.Path] = true
 	}
 	for _, ch := range a.changes {
@@ -293,8 +210,8 @@ func (a *application) describe() {
 			a.result.Written = append(a.result.Written, home.NewChangeJSON(ch))
 		}
 	}
-	a.result.Already = append(a.result.Already, a.merge.already...)
-	for _, c := range a.merge.chosen {
+	a.result.Already = append(a.result.Already, a.merge.Already...)
+	for _, c := range a.merge.Chosen {
 		a.result.Chosen = append(a.result.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
 }

@@ -27,8 +27,8 @@ type hostConverter struct {
 // that they lose. It also lists them for files that the directory already has.
 func (a *application) convertEntries() error {
 	c := &hostConverter{a: a, self: rights.Self(a.req.AllowSetuid), known: map[string]*tree.Entry{}, named: map[string]bool{}}
-	for i := range a.merge.ops {
-		op := &a.merge.ops[i]
+	for i := range a.merge.Ops {
+		op := &a.merge.Ops[i]
 		if op.New == nil {
 			continue
 		}
@@ -40,7 +40,7 @@ func (a *application) convertEntries() error {
 		c.known[op.Path] = &e
 	}
 	for _, ch := range a.changes {
-		_, already := slices.BinarySearch(a.merge.already, ch.Path)
+		_, already := slices.BinarySearch(a.merge.Already, ch.Path)
 		if ch.New == nil || !already && !c.onlyRights(ch) {
 			continue
 		}
@@ -52,7 +52,7 @@ func (a *application) convertEntries() error {
 			return err
 		}
 	}
-	a.merge.already = slices.DeleteFunc(a.merge.already, func(p string) bool { return c.named[p] })
+	a.merge.Already = slices.DeleteFunc(a.merge.Already, func(p string) bool { return c.named[p] })
 	return nil
 }
 
@@ -105,8 +105,8 @@ func (a *application) holdBackHazards(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed := make([]string, len(a.merge.ops))
-	for i, op := range a.merge.ops {
+	changed := make([]string, len(a.merge.Ops))
+	for i, op := range a.merge.Ops {
 		changed[i] = op.Path
 	}
 	links, err := home.NewLinkFinder(base, a.Record.MountAt, changed)
@@ -114,7 +114,7 @@ func (a *application) holdBackHazards(ctx context.Context) error {
 		return err
 	}
 	a.gate.Follow(links)
-	for _, op := range a.merge.ops {
+	for _, op := range a.merge.Ops {
 		verdict, what, err := a.gate.Judge(ctx, home.Outgoing(op.Path, op.Old, op.New))
 		if err != nil {
 			return err

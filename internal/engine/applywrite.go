@@ -9,12 +9,11 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/held"
-	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
-	"github.com/forkcell/forkcell/internal/storage/tree"
 	"github.com/forkcell/forkcell/internal/testkit/failpoint"
 	"github.com/forkcell/forkcell/internal/text/quote"
 	"github.com/forkcell/forkcell/receipt"
@@ -26,7 +25,7 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	if !a.source || !a.selective() {
 		return a.theirs, nil
 	}
-	edits, err := a.selectedPart(ctx, a.base, a.theirs, a.selects, apply.Ours)
+	edits, err := merge.Part(ctx, a.Cell, a.base, a.theirs, a.selects, apply.Ours)
 	if err != nil {
 		return a.theirs, err
 	}
@@ -75,7 +74,7 @@ func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p app
 	}
 	if err != nil {
 		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
-			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.DropIntent(id))
+			return report, errors.Join(merge.Refuse(in.Target, bad.Conflicts), s.DropIntent(id))
 		}
 		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.DropIntent(id))
 	}
@@ -185,18 +184,4 @@ func finishApply(ctx context.Context, s *held.Cell, in store.Intent) error {
 		return s.DropIntent(in.ID)
 	}
 	return commitApply(s, in.ID, doc)
-}
-
-// opJSON describes an operation without comparing trees.
-func opJSON(op apply.Op) api.ChangeJSON {
-	ch := tree.Change{Path: op.Path, Old: op.Old, New: op.New, Kind: tree.Modified}
-	switch {
-	case op.Old == nil:
-		ch.Kind = tree.Added
-	case op.New == nil:
-		ch.Kind = tree.Deleted
-	case op.Old.Kind != op.New.Kind:
-		ch.Kind = tree.TypeChanged
-	}
-	return home.NewChangeJSON(ch)
 }

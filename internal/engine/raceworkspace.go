@@ -66,14 +66,14 @@ func (e *Engine) workspaceEdits(ctx context.Context, from, to store.Checkpoint) 
 	err = tree.DiffFunc(was, now, tree.DiffOptions{MTimes: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
 		return e.SameBytes(ctx, sides, owners, workspace.AreaWorkspace, p, old, now)
 	}}, func(ch tree.Change) error {
-		edits[ch.Path] = e.edit(owners[1], to, ch)
+		edits[ch.Path] = e.Edit(owners[1], to, ch)
 		return cmp.Or(tree.CheckLength(ch.Path), ctx.Err())
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = linkEdits(edits, was, now, func(p string, entry tree.Entry) workspace.Edit {
-		return e.edit(owners[1], to, tree.Change{Path: p, New: &entry})
+		return e.Edit(owners[1], to, tree.Change{Path: p, New: &entry})
 	})
 	return slices.Collect(maps.Values(edits)), err
 }

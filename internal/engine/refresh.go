@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -98,26 +99,26 @@ func (s *heldCell) refresh(ctx context.Context, req api.RefreshRequest, res *api
 	for _, l := range src.report.LeftOut {
 		res.LeftOut = append(res.LeftOut, api.LeftOut{Path: l.Path, Rule: l.Rule})
 	}
-	mode, err := conflictMode(req.OnConflict)
+	mode, err := merge.Mode(req.OnConflict)
 	if err != nil {
 		return err
 	}
-	m, err := threeWay(ctx, "cell "+s.Record.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
+	m, err := merge.ThreeWay(ctx, "cell "+s.Record.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
 		OnConflict: mode, Refresh: true, Owners: true, Names: apply.Names(headTree),
-		Open: openSides(map[apply.Side]home.FileOpener{
-			apply.BaseSide: s.e.FilesOf(s.Record, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.FilesOf(s.Record, s.Head),
+		Open: merge.OpenSides(map[apply.Side]home.FileOpener{
+			apply.BaseSide: s.e.FilesOf(s.Record, base), apply.TheirSide: merge.FilesIn(src.dir), apply.OurSide: s.e.FilesOf(s.Record, s.Head),
 		}),
 	})
 	if err != nil {
 		return api.WithHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
 	}
-	for _, c := range m.chosen {
+	for _, c := range m.Chosen {
 		res.Chosen = append(res.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
-	for _, op := range m.ops {
-		res.Changed = append(res.Changed, home.PathNote(op.Path, opJSON(op).Change))
+	for _, op := range m.Ops {
+		res.Changed = append(res.Changed, home.PathNote(op.Path, merge.OpJSON(op).Change))
 	}
-	if err := s.takeSource(ctx, src, base, baseTree, m.ops); err != nil {
+	if err := s.takeSource(ctx, src, base, baseTree, m.Ops); err != nil {
 		return err
 	}
 	if req.Upload != "" {
@@ -214,7 +215,7 @@ func (s *heldCell) takeSource(ctx context.Context, src *openedSource, base store
 	} else if len(ops) > 0 {
 		edits = edits[:0]
 		for _, op := range ops {
-			edits = append(edits, s.e.edit(s.Record, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
+			edits = append(edits, s.e.Edit(s.Record, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
 		}
 		sealed, err := s.e.Workspace.Compose(ctx, s.At, s.Head.Layer, store.NewID("op"), edits)
 		if err != nil {

@@ -147,7 +147,7 @@ func (s *heldCell) withoutAside(from, to store.Checkpoint, held *aside.Rules) ([
 			}
 			continue // a directory above it was removed, too: that is the session's work
 		}
-		edits = append(edits, s.e.edit(s.Record, from, tree.Change{Path: ch.Path, Old: ch.New, New: ch.Old}))
+		edits = append(edits, s.e.Edit(s.Record, from, tree.Change{Path: ch.Path, Old: ch.New, New: ch.Old}))
 	}
 	return edits, nil
 }

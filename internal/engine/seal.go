@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/outgoing"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
@@ -170,7 +171,7 @@ func (s *heldCell) controlChanges(ctx context.Context, from, to store.Checkpoint
 		return nil, nil, err
 	}
 	before, after := s.e.WorkspaceView(s.Record, from, a), s.e.WorkspaceView(s.Record, to, b)
-	repos := gitDirs(before, after)
+	repos := merge.GitDirs(before, after)
 	gate, err := stateGate(s.Record, before, after)
 	if err != nil {
 		return nil, nil, err
@@ -191,12 +192,12 @@ func (s *heldCell) controlChanges(ctx context.Context, from, to store.Checkpoint
 	if !git || err != nil {
 		return control, nil, err
 	}
-	was, now, err := s.trackedPaths(ctx, from, to)
+	was, now, err := merge.TrackedPaths(ctx, s.Cell, from, to)
 	if err != nil {
 		return control, nil, err
 	}
-	for _, c := range s.newlyTracked(was, now) {
-		tracked = append(tracked, quote.Path(c.source)+" "+c.what)
+	for _, c := range merge.NewlyTracked(s.Cell, was, now) {
+		tracked = append(tracked, quote.Path(c.Source)+" "+c.What)
 	}
 	return control, tracked, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
@@ -118,7 +119,7 @@ func (s *heldCell) part(ctx context.Context, p *proposal, req api.AcceptRequest)
 	if err != nil {
 		return nil, err
 	}
-	repos, err := s.gitDirsOf(p.before, s.Head)
+	repos, err := merge.GitDirsOf(s.Cell, p.before, s.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (s *heldCell) withSource(ctx context.Context, c *composition, by *changedPa
 		return err
 	}
 	above := parents(by.source)
-	edits, err := s.selectedPart(ctx, c.head, source, func(name string, dir bool) bool { return by.source[name] || dir && above[name] }, apply.Fail)
+	edits, err := merge.Part(ctx, s.Cell, c.head, source, func(name string, dir bool) bool { return by.source[name] || dir && above[name] }, apply.Fail)
 	if err != nil || len(edits) == 0 {
 		return err
 	}
@@ -201,7 +202,7 @@ func (s *heldCell) withSource(ctx context.Context, c *composition, by *changedPa
 // partOf makes a state that adds the selected part of some work to another state. It
 // reports whether something was selected.
 func (s *heldCell) partOf(ctx context.Context, on store.Checkpoint, w home.Work, selects func(string, bool) bool) (store.Checkpoint, bool, error) {
-	edits, err := s.selectedPart(ctx, on, w.After(), selects, apply.Fail)
+	edits, err := merge.Part(ctx, s.Cell, on, w.After(), selects, apply.Fail)
 	if err != nil || len(edits) == 0 {
 		return on, false, err
 	}

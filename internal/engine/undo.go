@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
@@ -97,7 +98,7 @@ func journalError(last store.Apply, err error) error {
 // fitUndo removes from the plan what stays, and finds the conflicts with newer
 // changes.
 func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
-	mode, err := conflictMode(req.OnConflict)
+	mode, err := merge.Mode(req.OnConflict)
 	if err != nil {
 		return err
 	}
@@ -121,16 +122,16 @@ func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.
 	for _, op := range plan.Ops {
 		expected[op.Path] = op.Old
 	}
-	repos := gitDirs(outgoing.ViewOf(target))
+	repos := merge.GitDirs(outgoing.ViewOf(target))
 	stays, err := gitObjects(repos, plan.Ops, res)
 	if err != nil {
 		return api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(plan.Target))
 	}
 	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
 	conflicts, chosen, err := apply.Adjust(ctx, plan, now, apply.ThreeWayOptions{
-		OnConflict: mode, Names: namesOf(target), Undo: true,
+		OnConflict: mode, Names: merge.NamesOf(target), Undo: true,
 		Only: func(path string, isDir bool) bool { return pick.Match(path, isDir) && !stays[path] },
-		Meaning: indexes(repos, map[apply.Side]gitread.Files{
+		Meaning: merge.Indexes(repos, map[apply.Side]gitread.Files{
 			apply.BaseSide: written, apply.TheirSide: displacedFiles{src}, apply.OurSide: secretfiles.InDir(target),
 		}),
 	})
@@ -141,7 +142,7 @@ func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.
 		res.Chosen = append(res.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))
 	}
 	for _, op := range plan.Ops {
-		res.Written = append(res.Written, opJSON(op))
+		res.Written = append(res.Written, merge.OpJSON(op))
 	}
 	if conflicts = append(conflicts, unforeseenConflicts(req.Conflicts, chosen)...); len(conflicts) > 0 {
 		return undoConflict(plan.Target, conflicts)
@@ -170,7 +171,7 @@ func gitObjects(repos *secretfiles.GitDirs, ops []apply.Op, res *api.ApplyResult
 
 // undoConflict names the files that were changed since the apply.
 func undoConflict(where string, conflicts []apply.Conflict) error {
-	return namedConflicts(conflicts,
+	return merge.Conflicts(conflicts,
 		fmt.Sprintf("%s in %s changed since the apply, nothing was undone", api.Counted(len(conflicts), "path"), quote.Path(where)),
 		"--on-conflict ours keeps what is there now, --on-conflict theirs puts back what was there before the apply, --except PATTERN leaves paths as they are",
 		"--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are")

@@ -165,3 +165,12 @@ func IsDirChange(c tree.Change) bool {
 	}
 	return e.Kind == tree.KindDir
 }
+
+// Edit returns a change as an edit of the workspace.
+func (h *Home) Edit(c store.Cell, from store.Checkpoint, ch tree.Change) workspace.Edit {
+	ed := workspace.Edit{Path: ch.Path, New: ch.New}
+	if ch.New != nil && ch.New.Kind == tree.KindFile {
+		ed.Open = h.Opener(c, from, workspace.AreaWorkspace, ch.Path, *ch.New)
+	}
+	return ed
+}
