@@ -7,6 +7,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/aside"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
@@ -21,19 +22,30 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
+// Applier writes accepted changes to directories.
+type Applier struct {
+	*home.Home
+	holder *held.Holder
+	masks  *aside.Memo
+}
+
+// NewApplier makes the Applier of a home.
+func NewApplier(h *held.Holder, masks *aside.Memo) *Applier { return &Applier{h.Home, h, masks} }
+
 // Apply writes the accepted changes to the source directory, or to another.
-func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
-	s, err := e.hold(ctx, req.Cell, "apply", 0)
+func (a *Applier) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
+	s, err := a.holder.Hold(ctx, held.Request{Name: req.Cell, For: "apply"})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Release()
-	return s.apply(ctx, req)
+	return a.ApplyHeld(ctx, s, req)
 }
 
 // application is the state of one apply while it is carried out.
 type application struct {
-	*heldCell
+	*held.Cell
+	masks   *aside.Memo
 	req     api.ApplyRequest
 	to      string // the directory to write to
 	source  bool   // to is the cell's source directory
@@ -67,34 +79,35 @@ func newMadeState(c store.Checkpoint) *madeState {
 	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
 }
 
-func (s *heldCell) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
-	a := &application{heldCell: s, req: req}
-	if err := a.prepare(); err != nil {
+// ApplyHeld is Apply of a cell that is held.
+func (a *Applier) ApplyHeld(ctx context.Context, s *held.Cell, req api.ApplyRequest) (*api.ApplyResult, error) {
+	w := &application{Cell: s, masks: a.masks, req: req}
+	if err := w.prepare(); err != nil {
 		return nil, err
 	}
-	if a.target == nil {
-		return a.result, nil
+	if w.target == nil {
+		return w.result, nil
 	}
-	defer a.target.Close()
-	if err := a.plan(ctx); err != nil {
+	defer w.target.Close()
+	if err := w.plan(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.holdBackHazards(ctx); err != nil {
+	if err := w.holdBackHazards(ctx); err != nil {
 		return nil, err
 	}
-	if req.DryRun || len(a.merge.Ops) == 0 {
+	if req.DryRun || len(w.merge.Ops) == 0 {
 		if req.DryRun {
-			return a.result, nil
+			return w.result, nil
 		}
-		return a.result, a.nothingToWrite()
+		return w.result, w.nothingToWrite()
 	}
-	return a.result, a.write(ctx)
+	return w.result, w.write(ctx)
 }
 
 // prepare finds the two states to compare and opens the directory.
 func (a *application) prepare() error {
 	var err error
-	if a.to, err = a.e.Caller.AbsPath(a.req.To); err != nil {
+	if a.to, err = a.Home.Caller.AbsPath(a.req.To); err != nil {
 		return err
 	}
 	a.source = a.req.To == ""
@@ -116,7 +129,7 @@ func (a *application) prepare() error {
 	if a.gate, err = home.Gate(a.to, a.req.AllowControl); err != nil {
 		return err
 	}
-	if guest := a.e.Caller.Guest; guest != nil {
+	if guest := a.Home.Caller.Guest; guest != nil {
 		if err := a.gate.Restrict(guest.AllowControl); err != nil {
 			return err
 		}
@@ -132,7 +145,7 @@ func (a *application) prepare() error {
 		a.result.Already = append(a.result.Already, ".")
 		return nil
 	}
-	a.target, err = a.e.OpenHost(a.to)
+	a.target, err = a.Home.OpenHost(a.to)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused
 	}
@@ -145,7 +158,7 @@ func (a *application) prepare() error {
 	return nil
 }
 
-func (a *application) refuseOverlap(flag, path string) error { return a.e.RefuseOverlap(flag, path) }
+func (a *application) refuseOverlap(flag, path string) error { return a.Home.RefuseOverlap(flag, path) }
 
 // write carries the plan out: intent, files, database.
 func (a *application) write(ctx context.Context) error {
@@ -169,7 +182,7 @@ func (a *application) write(ctx context.Context) error {
 			return err
 		}
 	}
-	theirs, err := a.e.Tree(a.theirs, workspace.AreaWorkspace)
+	theirs, err := a.Home.Tree(a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -177,9 +190,9 @@ func (a *application) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := a.execute(ctx, id, a.intent, apply.Plan{
+	report, err := execute(ctx, a.Cell, id, a.intent, apply.Plan{
 		ID: id, Target: a.to, Ops: a.merge.Ops, Links: links.Groups, Owners: os.Geteuid() == 0,
-	}, a.e.Contents(a.Record, a.theirs, theirs), apply.Options{Keep: a.leftOut})
+	}, a.Home.Contents(a.Record, a.theirs, theirs), apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
 		a.result.Kept = append(a.result.Kept, home.PathNote(k, "holds files that were left out"))
 	}
@@ -193,10 +206,10 @@ func (a *application) nothingToWrite() error {
 		return nil
 	}
 	a.Record.Applied = a.theirs.ID
-	return a.e.Store.Update(func(tx *store.Tx) error {
+	return a.Home.Store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(a.Record); err != nil {
 			return err
 		}
-		return a.e.Evidence.Change(tx, a.Record, a.Head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
+		return a.Home.Evidence.Change(tx, a.Record, a.Head, receipt.OpApply, map[string]string{"to": quote.UTF8(a.to), "applied": a.theirs.ID})
 	})
 }

@@ -68,11 +68,11 @@ func (a *application) heldRepositories(ctx context.Context, allowed func(path st
 // brokenRefs lists the refs of the target's repositories that would lose their commit:
 // the plan removes objects, leaves the ref, and the cell does not have the commit.
 func (a *application) brokenRefs() ([]merge.Claim, error) {
-	base, err := a.e.StateTree(a.Record, a.base)
+	base, err := a.Home.StateTree(a.Record, a.base)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := a.e.StateTree(a.Record, a.theirs)
+	theirs, err := a.Home.StateTree(a.Record, a.theirs)
 	if err != nil {
 		return nil, err
 	}

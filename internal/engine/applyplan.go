@@ -24,7 +24,7 @@ import (
 func (a *application) states() error {
 	var waiting *home.OldestUndecided
 	var hint string
-	err := a.e.Store.View(func(tx *store.Tx) (err error) {
+	err := a.Home.Store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = home.NewestAccepted(tx, a.Record, a.Head); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (a *application) states() error {
 				return err
 			}
 		}
-		if a.aside, err = a.e.shared.masks.Of(tx, a.Record); err != nil {
+		if a.aside, err = a.masks.Of(tx, a.Record); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -53,7 +53,7 @@ func (a *application) states() error {
 // a directory other than the source it is the imported state.
 func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
-		return a.e.FindCheckpoint(tx, a.Record, "base")
+		return a.Home.FindCheckpoint(tx, a.Record, "base")
 	}
 	return home.BaseState(tx, a.Record, a.theirs)
 }
@@ -65,21 +65,21 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base, theirs, err := a.e.Trees(a.base, a.theirs, workspace.AreaWorkspace)
+	base, theirs, err := a.Home.Trees(a.base, a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
 	same := func(path string, old, now tree.Entry) (bool, error) {
-		return a.e.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.Record, a.Record}, workspace.AreaWorkspace, path, old, now)
+		return a.Home.SameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.Record, a.Record}, workspace.AreaWorkspace, path, old, now)
 	}
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
 		return home.LongPath(a.Record, err)
 	}
 	a.kept = aside.KeptNames(a.changes, a.pick)
 	ours := outgoing.ViewOf(a.target)
-	view := a.e.WorkspaceView(a.Record, a.theirs, theirs)
+	view := a.Home.WorkspaceView(a.Record, a.theirs, theirs)
 	a.gate.CompareRepositories(ours, outgoing.Overlay(view, ours))
-	a.repos = merge.GitDirs(ours, view, a.e.WorkspaceView(a.Record, a.base, base))
+	a.repos = merge.GitDirs(ours, view, a.Home.WorkspaceView(a.Record, a.base, base))
 	if a.behind, err = a.leftBehind(); err != nil {
 		return err
 	}
@@ -94,11 +94,11 @@ func (a *application) plan(ctx context.Context) error {
 	a.merge, err = merge.ThreeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: merge.NamesOf(a.target),
 		Meaning: merge.Indexes(a.repos, map[apply.Side]gitread.Files{
-			apply.BaseSide: a.e.TreeOf(a.Record, a.base, base), apply.TheirSide: a.e.TreeOf(a.Record, a.theirs, theirs),
+			apply.BaseSide: a.Home.TreeOf(a.Record, a.base, base), apply.TheirSide: a.Home.TreeOf(a.Record, a.theirs, theirs),
 			apply.OurSide: secretfiles.InDir(a.target),
 		}),
 		Open: merge.OpenSides(map[apply.Side]home.FileOpener{
-			apply.BaseSide: a.e.FilesOf(a.Record, a.base), apply.TheirSide: a.e.FilesOf(a.Record, a.theirs), apply.OurSide: merge.FilesIn(a.target),
+			apply.BaseSide: a.Home.FilesOf(a.Record, a.base), apply.TheirSide: a.Home.FilesOf(a.Record, a.theirs), apply.OurSide: merge.FilesIn(a.target),
 		}),
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // grant rights.
 func (a *application) holdBackHazards(ctx context.Context) error {
 	var held []api.Obstacle
-	base, err := a.e.Tree(a.base, workspace.AreaWorkspace)
+	base, err := a.Home.Tree(a.base, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/merge"
-	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -32,36 +31,13 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	return a.Derive(ctx, a.base, "applied", edits)
 }
 
-// recordSource records the state of the source, which was made from base, and moves the
-// cell to the state that has it.
-func (s *heldCell) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
-	s.Record.Applied = applied.ID
-	return s.Move(ctx, next, func(tx *store.Tx) error {
-		for _, c := range []store.Checkpoint{applied, next} {
-			if c.ID == base.ID || c.ID == s.Head.ID {
-				continue
-			}
-			if err := tx.PutCheckpoint(c); err != nil {
-				return err
-			}
-		}
-		moved := s.Record
-		moved.Head = next.ID
-		state, err := statements.StateDetail(applied)
-		if err != nil {
-			return err
-		}
-		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
-	})
-}
-
 // execute writes files under an intent and then records what was done.
-func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
-	err := s.e.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.Record.ID, kindApply, in) })
+func execute(ctx context.Context, s *held.Cell, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
+	err := s.Home.Store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.Record.ID, kindApply, in) })
 	if err != nil {
 		return apply.Report{}, err
 	}
-	journal, err := applyJournal(s.Cell, id, true)
+	journal, err := applyJournal(s, id, true)
 	if err != nil {
 		return apply.Report{}, errors.Join(err, s.DropIntent(id))
 	}
@@ -78,7 +54,7 @@ func (s *heldCell) execute(ctx context.Context, id string, in applyIntent, p app
 		}
 		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.DropIntent(id))
 	}
-	return report, commitApply(s.Cell, id, in)
+	return report, commitApply(s, id, in)
 }
 
 func unfinishedError(target string, committed bool, err error) error {
@@ -142,8 +118,8 @@ func applyJournal(s *held.Cell, id string, create bool) (*fsx.Dir, error) {
 // kindApply is the kind of the intent of an apply.
 const kindApply = "apply"
 
-// applies returns the finisher of applies.
-func applies() held.Finisher {
+// Applies returns the finisher of applies.
+func Applies() held.Finisher {
 	return held.Finisher{Kind: kindApply, Finish: finishApply, Needs: func(in store.Intent, needed held.Holdings) error {
 		var a applyIntent
 		err := json.Unmarshal(in.Doc, &a)

@@ -33,7 +33,7 @@ func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.Accept
 	if err != nil || !req.Apply {
 		return res, err
 	}
-	applied, err := s.apply(ctx, req.Applier)
+	applied, err := s.e.ApplyHeld(ctx, s.Cell, req.Applier)
 	if err != nil {
 		return res, AfterAccept(err, s.Record.Name)
 	}

@@ -60,6 +60,7 @@ type Engine struct {
 	*history.History
 	*inventory.Inventory
 	*publication.Publisher
+	*Applier
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -119,6 +120,7 @@ func (e *Engine) compose() {
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
 	e.Publisher = publication.New(e.holder, &e.shared.masks, e.History)
+	e.Applier = NewApplier(e.holder, &e.shared.masks)
 }
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }

@@ -37,7 +37,7 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 	if err != nil || !d.Apply {
 		return res, err
 	}
-	applied, err := s.apply(ctx, api.ApplyRequest{})
+	applied, err := s.e.ApplyHeld(ctx, s.Cell, api.ApplyRequest{})
 	if err != nil {
 		return res, AfterAccept(err, s.Record.Name)
 	}

@@ -40,7 +40,7 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	if !req.Apply {
 		return res, nil
 	}
-	applied, err := s.apply(ctx, api.ApplyRequest{})
+	applied, err := s.e.ApplyHeld(ctx, s.Cell, api.ApplyRequest{})
 	if err != nil {
 		return res, AfterAccept(err, s.Record.Name)
 	}

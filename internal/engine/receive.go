@@ -202,7 +202,7 @@ func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, re
 	if err := s.receive(e.WithProgress(ctx), state, open); err != nil {
 		return nil, err
 	}
-	return s.apply(ctx, req)
+	return s.e.ApplyHeld(ctx, s.Cell, req)
 }
 
 // PublishReceived makes an archive the state of a mirror, if it has the root that is named,

@@ -18,7 +18,7 @@ import (
 // holds.
 func leftovers(e *Engine) held.Leftovers {
 	return held.Leftovers{
-		Finishers: []held.Finisher{held.Switches(), applies(), publication.Finisher()},
+		Finishers: []held.Finisher{held.Switches(), Applies(), publication.Finisher()},
 		Run:       func(ctx context.Context, c *held.Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
 		Races:     e.settleRaces,
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/apply"
@@ -23,12 +24,12 @@ import (
 )
 
 // HasApply reports whether a cell has an apply that Undo would undo.
-func (e *Engine) HasApply(_ context.Context, name string) (has bool, err error) {
-	c, err := e.FindCell(name)
+func (a *Applier) HasApply(_ context.Context, name string) (has bool, err error) {
+	c, err := a.FindCell(name)
 	if err != nil {
 		return false, err
 	}
-	err = e.View(func(tx *store.Tx) error {
+	err = a.View(func(tx *store.Tx) error {
 		_, err := tx.LastApply(c.ID)
 		has = err == nil
 		if errors.Is(err, store.ErrNotFound) {
@@ -41,14 +42,14 @@ func (e *Engine) HasApply(_ context.Context, name string) (has bool, err error) 
 
 // Undo undoes the last apply if no newer change would be lost. A dry run with
 // conflicts returns the other changes together with the error.
-func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
-	s, err := e.hold(ctx, req.Cell, "undo", 0)
+func (a *Applier) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
+	s, err := a.holder.Hold(ctx, held.Request{Name: req.Cell, For: "undo"})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Release()
 	var last store.Apply
-	err = e.Store.View(func(tx *store.Tx) (err error) {
+	err = a.Store.View(func(tx *store.Tx) (err error) {
 		last, err = tx.LastApply(s.Record.ID)
 		return err
 	})
@@ -58,7 +59,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	if err != nil {
 		return nil, err
 	}
-	journal, err := applyJournal(s.Cell, last.ID, false)
+	journal, err := applyJournal(s, last.ID, false)
 	if err != nil {
 		return nil, journalError(last, err)
 	}
@@ -72,7 +73,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 		Cell: s.Record.Name, ApplyID: last.ID, To: last.To, DryRun: req.DryRun, Checkpoint: last.From,
 		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
 	}
-	err = s.fitUndo(ctx, req, last, &plan, src, res)
+	err = fitUndo(ctx, s, req, last, &plan, src, res)
 	if req.DryRun {
 		return res, err
 	}
@@ -83,7 +84,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	if last.To == s.Record.Source {
 		in.Applied = last.From
 	}
-	_, err = s.execute(ctx, plan.ID, in, plan, src, apply.Options{})
+	_, err = execute(ctx, s, plan.ID, in, plan, src, apply.Options{})
 	return res, err
 }
 
@@ -97,7 +98,7 @@ func journalError(last store.Apply, err error) error {
 
 // fitUndo removes from the plan what stays, and finds the conflicts with newer
 // changes.
-func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
+func fitUndo(ctx context.Context, s *held.Cell, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
 	mode, err := merge.Mode(req.OnConflict)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	target, err := s.e.OpenHost(plan.Target)
+	target, err := s.Home.OpenHost(plan.Target)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused
 	}
@@ -114,7 +115,7 @@ func (s *heldCell) fitUndo(ctx context.Context, req api.UndoRequest, last store.
 		return api.Usagef("", "%s: %v", quote.Path(plan.Target), quote.Cause(err))
 	}
 	defer target.Close()
-	written, err := s.writtenState(last)
+	written, err := writtenState(s, last)
 	if err != nil {
 		return err
 	}
@@ -179,16 +180,16 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 
 // writtenState returns the state that an apply wrote. If gc has freed it, it returns nil
 // and files are compared by their bytes.
-func (s *heldCell) writtenState(last store.Apply) (gitread.Files, error) {
+func writtenState(s *held.Cell, last store.Apply) (gitread.Files, error) {
 	c, err := s.State(last.Checkpoint)
 	if err != nil || home.CheckUsable(c) != nil {
 		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
 	}
-	t, err := s.e.Tree(c, workspace.AreaWorkspace)
+	t, err := s.Home.Tree(c, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
-	return s.e.TreeOf(s.Record, c, t), nil
+	return s.Home.TreeOf(s.Record, c, t), nil
 }
 
 // displacedFiles reads the files that an apply replaced.
