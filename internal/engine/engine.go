@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/engine/applies"
 	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/engine/held"
@@ -60,7 +61,7 @@ type Engine struct {
 	*history.History
 	*inventory.Inventory
 	*publication.Publisher
-	*Applier
+	*applies.Applier
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
 	launcher Launcher
@@ -120,7 +121,7 @@ func (e *Engine) compose() {
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
 	e.Publisher = publication.New(e.holder, &e.shared.masks, e.History)
-	e.Applier = NewApplier(e.holder, &e.shared.masks)
+	e.Applier = applies.New(e.holder, &e.shared.masks)
 }
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/engine/applies"
 	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
@@ -18,7 +19,7 @@ import (
 // holds.
 func leftovers(e *Engine) held.Leftovers {
 	return held.Leftovers{
-		Finishers: []held.Finisher{held.Switches(), Applies(), publication.Finisher()},
+		Finishers: []held.Finisher{held.Switches(), applies.Finisher(), publication.Finisher()},
 		Run:       func(ctx context.Context, c *held.Cell, r store.Run) error { return (&heldCell{c, e}).settleRun(ctx, r) },
 		Races:     e.settleRaces,
 	}

@@ -1,4 +1,8 @@
-package engine
+// Package applies writes what a cell has accepted to directories of the host, and takes
+// that back.
+//
+// It knows no runs of commands, no driver, and nothing of how work is accepted.
+package applies
 
 import (
 	"context"
@@ -29,8 +33,8 @@ type Applier struct {
 	masks  *aside.Memo
 }
 
-// NewApplier makes the Applier of a home.
-func NewApplier(h *held.Holder, masks *aside.Memo) *Applier { return &Applier{h.Home, h, masks} }
+// New makes the Applier of a home.
+func New(h *held.Holder, masks *aside.Memo) *Applier { return &Applier{h.Home, h, masks} }
 
 // Apply writes the accepted changes to the source directory, or to another.
 func (a *Applier) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {

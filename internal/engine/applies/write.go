@@ -1,4 +1,4 @@
-package engine
+package applies
 
 import (
 	"context"
@@ -118,8 +118,8 @@ func applyJournal(s *held.Cell, id string, create bool) (*fsx.Dir, error) {
 // kindApply is the kind of the intent of an apply.
 const kindApply = "apply"
 
-// Applies returns the finisher of applies.
-func Applies() held.Finisher {
+// Finisher returns the finisher of applies.
+func Finisher() held.Finisher {
 	return held.Finisher{Kind: kindApply, Finish: finishApply, Needs: func(in store.Intent, needed held.Holdings) error {
 		var a applyIntent
 		err := json.Unmarshal(in.Doc, &a)
