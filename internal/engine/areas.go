@@ -3,14 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/mount"
@@ -31,20 +27,6 @@ const (
 	areaPath   = "path:"
 	areaSystem = "system:"
 )
-
-// areaTarget returns the path of an area in the cell; "" is the workspace.
-func areaTarget(area string) string {
-	switch {
-	case area == workspace.AreaWorkspace:
-		return ""
-	case area == workspace.AreaHome:
-		return home.CellHome
-	case area == home.AreaCache:
-		return cachePath
-	}
-	_, target, _ := strings.Cut(area, ":")
-	return target
-}
 
 // systemDirs returns the directories of the host that --root host-overlay makes
 // writable: programs, and the databases of package managers. The rest of /var is
@@ -156,39 +138,6 @@ func areaError(err error) error {
 		return api.Refusef(api.CodeArea, "make the directory again on the host", "%v", gone)
 	}
 	return err
-}
-
-// areasBetween lists the areas that either of two states has, the workspace
-// first.
-func areasBetween(a, b store.Checkpoint, all bool) []string {
-	if !all {
-		return []string{workspace.AreaWorkspace}
-	}
-	names := map[string]bool{}
-	for _, c := range []store.Checkpoint{a, b} {
-		for name := range c.Areas {
-			names[name] = true
-		}
-	}
-	delete(names, workspace.AreaWorkspace)
-	return append([]string{workspace.AreaWorkspace}, slices.Sorted(maps.Keys(names))...)
-}
-
-// areaOf finds the area that a path of a diff is in, and the path there.
-func areaOf(areas []string, p string) (area, rel string, err error) {
-	if !path.IsAbs(p) {
-		return workspace.AreaWorkspace, p, nil
-	}
-	best := ""
-	for _, a := range areas {
-		if t := areaTarget(a); t != "" && fsx.Within(p, t) && len(t) > len(areaTarget(best)) {
-			best = a
-		}
-	}
-	if best == "" {
-		return "", "", fmt.Errorf("no area holds %s", quote.Path(p))
-	}
-	return best, strings.TrimPrefix(strings.TrimPrefix(p, areaTarget(best)), "/"), nil
 }
 
 // withoutMount returns a set of mounts without the one at target.

@@ -68,8 +68,8 @@ func checkCache(c store.Cell, shown []string) error {
 		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
 	}
 	for _, p := range append([]string{c.MountAt}, shown...) {
-		if fsx.Within(p, cachePath) || fsx.Within(cachePath, p) {
-			return api.Refusef(api.CodeMount, "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", cachePath, quote.Path(p))
+		if fsx.Within(p, home.CachePath) || fsx.Within(home.CachePath, p) {
+			return api.Refusef(api.CodeMount, "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", home.CachePath, quote.Path(p))
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func checkCache(c store.Cell, shown []string) error {
 // that has the area keeps its base. Any other gets the newest shared state of its
 // source directory, or else of the home.
 func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (area workspace.Area, had bool, _ *api.CacheUse, _ error) {
-	area = workspace.Area{Name: home.AreaCache, Target: cachePath}
+	area = workspace.Area{Name: home.AreaCache, Target: home.CachePath}
 	info, err := e.Workspace.Info(head.Layer)
 	if err != nil {
 		return area, false, nil, home.LayerError(head, err)
@@ -98,7 +98,7 @@ func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (a
 
 // cacheUse describes the shared state that the area is based on.
 func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*api.CacheUse, error) {
-	use := &api.CacheUse{Setting: api.CacheStandard, Path: cachePath, CheckpointID: base.Label}
+	use := &api.CacheUse{Setting: api.CacheStandard, Path: home.CachePath, CheckpointID: base.Label}
 	at, err := tx.Checkpoint(base.Label)
 	if errors.Is(err, store.ErrNotFound) {
 		return use, nil // no base, or its record is lost

@@ -4,18 +4,16 @@ import (
 	"path"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 )
-
-// cachePath is where the area of caches is in a cell.
-const cachePath = "/cache"
 
 // cacheTool is a tool whose cache cells share: the variable that names its cache,
 // and the parts of the cache that are shared.
 type cacheTool struct {
 	name string
 	// variable is the environment variable with the path of the tool's cache; dir
-	// is that path, relative to cachePath.
+	// is that path, relative to home.CachePath.
 	variable, dir string
 	// source are the directories in dir that cells of one source directory share,
 	// except those in except; "." is all of it.
@@ -64,7 +62,7 @@ func (t cacheTool) sharedIn(p string) (source, home bool) {
 func cacheEnv() []string {
 	var env []string
 	for _, t := range cacheTools() {
-		env = append(env, t.variable+"="+path.Join(cachePath, t.dir))
+		env = append(env, t.variable+"="+path.Join(home.CachePath, t.dir))
 	}
 	return env
 }

@@ -49,7 +49,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 // compare has a result list the changes between the two states, and open their files.
 func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
 	e, req := d.e, d.req
-	areas := areasBetween(d.from, d.to, req.All)
+	areas := home.AreasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.Owners(sides)
 	if err != nil {
@@ -73,13 +73,13 @@ func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
 		return err
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
-		area, p, err := areaOf(areas, p)
+		area, p, err := home.AreaOf(areas, p)
 		if err != nil {
 			return nil, err
 		}
 		if entry.Digest.IsZero() {
 			// The entry is the host's; the state does not have its contents.
-			return os.OpenInRoot(areaTarget(area), p)
+			return os.OpenInRoot(home.AreaTarget(area), p)
 		}
 		return e.Opener(owners[side], sides[side], area, p, entry)()
 	}
@@ -123,7 +123,7 @@ func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owner
 	opt := tree.DiffOptions{Renames: renames, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
 		return e.SameBytes(ctx, sides, owners, area, p, old, now)
 	}}
-	prefix := areaTarget(area)
+	prefix := home.AreaTarget(area)
 	err = tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -62,12 +62,11 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 		return nil
 	}
 	d.only = map[string]bool{}
-	s := d.e.notHeld(d.cell, store.Checkpoint{})
 	for i, state := range between {
 		if !made[state.ID] {
 			continue
 		}
-		if err := s.addChanged(ctx, line[i+1], state, d.only); err != nil {
+		if err := d.e.AddChanged(ctx, d.cell, line[i+1], state, d.only); err != nil {
 			return err
 		}
 	}
@@ -145,7 +144,7 @@ func (d *comparison) waiting(ctx context.Context) error {
 	if err != nil || d.source.ID == "" || d.source.Root() == d.begin.Root() || d.source.Freed || d.begin.Freed {
 		return err
 	}
-	d.unapplied, err = d.e.changedBetween(ctx, d.cell, d.source, d.begin)
+	d.unapplied, err = d.e.ChangedBetween(ctx, d.cell, d.source, d.begin)
 	return err
 }
 
@@ -162,7 +161,7 @@ func (d *comparison) shownWork(tx *store.Tx, work []home.Work) error {
 	}
 	first := slices.IndexFunc(work, func(w home.Work) bool { return w.States[0].Parent == d.from.ID })
 	if first < 0 {
-		old, err := lineageSet(tx, d.from.ID)
+		old, err := home.LineageOf(tx, d.from.ID)
 		if err != nil {
 			return err
 		}

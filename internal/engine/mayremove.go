@@ -8,8 +8,6 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
-	"github.com/forkcell/forkcell/internal/storage/tree"
-	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
 // lastWork is the work that nothing but a cell has: no source, and no other cell.
@@ -98,7 +96,7 @@ func hasElsewhere(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, err
 	if err != nil {
 		return false, err
 	}
-	line, err := lineageSet(tx, other.Head)
+	line, err := home.LineageOf(tx, other.Head)
 	return line[state.ID], err
 }
 
@@ -158,7 +156,7 @@ func (e *Engine) refuseLastWork(ctx context.Context, c store.Cell, w lastWork) e
 	}
 	if w.losesAccepted() {
 		text := "accepted work that its source does not have"
-		if n, err := e.changedBetween(ctx, c, w.source, w.accepted); err == nil && n > 0 {
+		if n, err := e.ChangedBetween(ctx, c, w.source, w.accepted); err == nil && n > 0 {
 			text += " (" + api.Counted(n, "change") + ")"
 		}
 		has = append(has, text)
@@ -170,25 +168,6 @@ func (e *Engine) refuseLastWork(ctx context.Context, c store.Cell, w lastWork) e
 	}
 	next = append(next, "`forkcell rm --force "+c.Name+"` removes the cell all the same")
 	return api.Refusef(api.CodeHasWork, strings.Join(next, "; "), "cell %s has %s", c.Name, strings.Join(has, " and "))
-}
-
-// changedBetween counts the changes of the workspace between two states of a cell. It is 0
-// if the first one is not known.
-func (e *Engine) changedBetween(ctx context.Context, c store.Cell, from, to store.Checkpoint) (n int, err error) {
-	if from.ID == "" || from.Freed || to.Freed {
-		return 0, nil
-	}
-	old, now, err := e.Trees(from, to, workspace.AreaWorkspace)
-	if err != nil {
-		return 0, e.ReadError(err, from, to)
-	}
-	err = tree.DiffFunc(old, now, tree.DiffOptions{SameBytes: func(p string, a, b tree.Entry) (bool, error) {
-		return e.SameBytes(ctx, []store.Checkpoint{from, to}, []store.Cell{c, c}, workspace.AreaWorkspace, p, a, b)
-	}}, func(tree.Change) error {
-		n++
-		return ctx.Err()
-	})
-	return n, e.ReadError(err, from, to)
 }
 
 // keptWork returns the reason why a cell whose time is up is not removed; nil if it is.

@@ -75,7 +75,7 @@ func (p *promotion) seal(s *sharing) error {
 func (p *promotion) begin(s *sharing) error {
 	s.cell = store.Cell{
 		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: home.SourceCache,
-		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: api.RuntimeNative, MountAt: cachePath,
+		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: api.RuntimeNative, MountAt: home.CachePath,
 		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.Now().UTC(),
 	}
 	if s.base != nil {

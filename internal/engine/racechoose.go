@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -160,9 +161,9 @@ func (s *heldCell) winningDecision(winner *receipt.Run) (id string, err error) {
 	if s.Record.Inherited[winner.RunID] != accepted {
 		return "", nil
 	}
-	var here lineage
+	var here home.Lineage
 	err = s.e.Store.View(func(tx *store.Tx) (err error) {
-		here, err = lineageSet(tx, s.Head.ID)
+		here, err = home.LineageOf(tx, s.Head.ID)
 		return err
 	})
 	if err != nil {
@@ -226,7 +227,7 @@ func (e *Engine) Races(ctx context.Context, cell string, forks []string) ([]api.
 func (e *Engine) pastInfo(tx *store.Tx, raced store.Cell, p *pastRace) (api.PastRace, error) {
 	_, busy := e.Store.CellHolder(p.id)
 	info := api.PastRace{RaceID: p.id, CheckpointID: p.base, Open: raced.Head == p.base && !busy, Judge: append([]string{}, p.judge...), Attempts: p.infos()}
-	here, err := lineageSet(tx, raced.Head)
+	here, err := home.LineageOf(tx, raced.Head)
 	if err != nil {
 		return info, err
 	}

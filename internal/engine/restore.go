@@ -40,8 +40,8 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 		if to, err = tx.Checkpoint(r.Before); err != nil {
 			return err
 		}
-		here, err := lineageSet(tx, s.Head.ID)
-		part = here.hasWork(r)
+		here, err := home.LineageOf(tx, s.Head.ID)
+		part = here.HasWork(r)
 		return err
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 // run may already be undone, and earlier runs with it. The head then stays: the
 // state before that run would bring back undone work.
 func (s *heldCell) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
-	here, err := lineageSet(tx, s.Head.ID)
+	here, err := home.LineageOf(tx, s.Head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
@@ -216,11 +216,11 @@ func (s *heldCell) undoneRuns(to store.Checkpoint, first *store.Run) ([]store.Ru
 		if err != nil {
 			return err
 		}
-		here, err := lineageSet(tx, s.Head.ID)
+		here, err := home.LineageOf(tx, s.Head.ID)
 		if err != nil {
 			return err
 		}
-		there, err := lineageSet(tx, to.ID)
+		there, err := home.LineageOf(tx, to.ID)
 		if err != nil {
 			return err
 		}
@@ -232,29 +232,11 @@ func (s *heldCell) undoneRuns(to store.Checkpoint, first *store.Run) ([]store.Ru
 			if r.State != "done" || first != nil && r.ID == first.ID || home.IsUndone(r.Decision) {
 				continue
 			}
-			if here.hasWork(r) && !there.hasWork(r) {
+			if here.HasWork(r) && !there.HasWork(r) {
 				out = append(out, r)
 			}
 		}
 		return nil
 	})
 	return out, err
-}
-
-// lineage has the ids of a state and its ancestors, and of the runs that made them.
-type lineage map[string]bool
-
-// hasWork reports whether a lineage has a run's work, or the accepted part of it.
-func (l lineage) hasWork(r store.Run) bool { return l[r.After] || l[r.ID] }
-
-func lineageSet(tx *store.Tx, tip string) (lineage, error) {
-	line, err := tx.Lineage(tip)
-	set := lineage{}
-	for _, c := range line {
-		set[c.ID] = true
-		if c.RunID != "" {
-			set[c.RunID] = true
-		}
-	}
-	return set, err
 }

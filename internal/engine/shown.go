@@ -16,8 +16,6 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
 	"github.com/forkcell/forkcell/internal/storage/store"
-	"github.com/forkcell/forkcell/internal/storage/tree"
-	"github.com/forkcell/forkcell/internal/storage/workspace"
 )
 
 // proposal is the undecided work up to a state: what an acceptance of the state decides
@@ -248,7 +246,7 @@ func (s *heldCell) changedBy(ctx context.Context, p *proposal) (*changedPaths, e
 		if set == nil {
 			set, by.merged = by.source, cmp.Or(by.merged, line[i].Source)
 		}
-		if err := s.addChanged(ctx, line[i+1], line[i], set); err != nil {
+		if err := s.Home.AddChanged(ctx, s.Record, line[i+1], line[i], set); err != nil {
 			return nil, err
 		}
 	}
@@ -260,20 +258,6 @@ func (s *heldCell) changedBy(ctx context.Context, p *proposal) (*changedPaths, e
 		}
 	}
 	return by, nil
-}
-
-// addChanged adds the paths that differ between two states to a set.
-func (s *heldCell) addChanged(ctx context.Context, from, to store.Checkpoint, set map[string]bool) error {
-	a, b, err := s.e.Trees(from, to, workspace.AreaWorkspace)
-	if err != nil {
-		return err
-	}
-	return tree.DiffFunc(a, b, tree.DiffOptions{SameBytes: func(name string, old, now tree.Entry) (bool, error) {
-		return s.e.SameBytes(ctx, []store.Checkpoint{from, to}, []store.Cell{s.Record, s.Record}, workspace.AreaWorkspace, name, old, now)
-	}}, func(ch tree.Change) error {
-		set[ch.Path] = true
-		return ctx.Err()
-	})
 }
 
 // separate removes from left what others changed as well, and the directories that they
