@@ -9,13 +9,31 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	"github.com/forkcell/forkcell/internal/engine/inventory"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
 )
 
+// Comparer compares states.
+type Comparer struct {
+	*home.Home
+	cells   *inventory.Inventory
+	masks   *aside.Memo
+	counts  *Counts
+	capture Capture
+}
+
+// Capture captures a live cell. It returns nil for a cell that is not live.
+type Capture func(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
+
+// NewComparer makes a Comparer.
+func NewComparer(cells *inventory.Inventory, masks *aside.Memo, counts *Counts, capture Capture) *Comparer {
+	return &Comparer{cells.Home, cells, masks, counts, capture}
+}
+
 // Diff returns the changes between two states. It reads only their manifests, so
 // the cost depends on the size of the change.
-func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, error) {
+func (e *Comparer) Diff(ctx context.Context, req api.DiffRequest) (*Result, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -24,7 +42,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 	if err := d.findStates(ctx); err != nil {
 		return nil, err
 	}
-	res := &DiffResult{DiffResult: api.DiffResult{
+	res := &Result{DiffResult: api.DiffResult{
 		Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...),
 		Runs: d.runs, Earlier: d.earlier, Unapplied: d.unapplied,
 	}}
@@ -47,7 +65,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 }
 
 // compare has a result list the changes between the two states, and open their files.
-func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
+func (d *comparison) compare(ctx context.Context, res *Result) error {
 	e, req := d.e, d.req
 	areas := home.AreasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
@@ -58,7 +76,7 @@ func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
 	keep := d.paths()
 	err = e.splitChanges(res, d.cell, func(renames bool, fn func(tree.Change) error) error {
 		for _, area := range areas {
-			if err := e.eachChange(ctx, sides, owners, area, renames && !req.Unpaired, func(ch tree.Change) error {
+			if err := Each(ctx, e.Home, sides, owners, area, renames && !req.Unpaired, func(ch tree.Change) error {
 				if !keep(ch) {
 					return nil
 				}
@@ -89,10 +107,10 @@ func (d *comparison) compare(ctx context.Context, res *DiffResult) error {
 
 // splitChanges lists the changes that are set aside, and leaves them out of the
 // others.
-func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
+func (e *Comparer) splitChanges(res *Result, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
 	var held *aside.Rules
 	err := e.View(func(tx *store.Tx) (err error) {
-		held, err = e.shared.masks.Of(tx, c)
+		held, err = e.masks.Of(tx, c)
 		return err
 	})
 	if err != nil {
@@ -113,15 +131,15 @@ func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames b
 	})
 }
 
-// eachChange compares one area of two states. With renames it pairs deleted and added
+// Each compares one area of two states. With renames it pairs deleted and added
 // files of the same contents.
-func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, renames bool, fn func(tree.Change) error) error {
-	a, b, err := e.Trees(sides[0], sides[1], area)
+func Each(ctx context.Context, h *home.Home, sides []store.Checkpoint, owners []store.Cell, area string, renames bool, fn func(tree.Change) error) error {
+	a, b, err := h.Trees(sides[0], sides[1], area)
 	if err != nil {
-		return e.ReadError(err, sides...)
+		return h.ReadError(err, sides...)
 	}
 	opt := tree.DiffOptions{Renames: renames, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
-		return e.SameBytes(ctx, sides, owners, area, p, old, now)
+		return h.SameBytes(ctx, sides, owners, area, p, old, now)
 	}}
 	prefix := home.AreaTarget(area)
 	err = tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
@@ -136,5 +154,5 @@ func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owner
 		}
 		return fn(ch)
 	})
-	return e.ReadError(err, sides...)
+	return h.ReadError(err, sides...)
 }

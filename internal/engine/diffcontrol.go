@@ -90,7 +90,7 @@ func (d *comparison) gate(source *fsx.Dir, before, after *outgoing.View) (*outgo
 		return gate, err
 	}
 	if d.cell.Live != "" {
-		return stateGate(d.cell, before, after)
+		return LiveGate(d.cell, before, after)
 	}
 	gate, err := outgoing.New(outgoing.Place{}, nil)
 	if err == nil {
@@ -102,8 +102,8 @@ func (d *comparison) gate(source *fsx.Dir, before, after *outgoing.View) (*outgo
 	return gate, err
 }
 
-// stateGate returns the gate of a live directory, which has the changes already.
-func stateGate(c store.Cell, before, after *outgoing.View) (*outgoing.Gate, error) {
+// LiveGate returns the gate of a live directory, which has the changes already.
+func LiveGate(c store.Cell, before, after *outgoing.View) (*outgoing.Gate, error) {
 	gate, err := home.Gate(c.Live, nil)
 	if err == nil {
 		err = gate.Obey(before, c.Live)

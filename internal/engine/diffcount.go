@@ -11,7 +11,7 @@ import (
 
 // CountChanges counts the changes that Diff lists. A live cell is not captured for it: its
 // newest captured state, such as a turn, stands for the present one.
-func (e *Engine) CountChanges(ctx context.Context, req api.DiffRequest) (int, error) {
+func (e *Comparer) CountChanges(ctx context.Context, req api.DiffRequest) (int, error) {
 	c, err := e.FindCell(req.Cell)
 	if err != nil {
 		return 0, err
@@ -25,19 +25,19 @@ func (e *Engine) CountChanges(ctx context.Context, req api.DiffRequest) (int, er
 		return 0, err
 	}
 	whole := d.only == nil && !req.All && len(req.Paths) == 0
-	if n, known := e.shared.counts.get(key); known && whole {
+	if n, known := e.counts.get(key); known && whole {
 		return n, nil
 	}
 	n, err := d.count(ctx)
 	if err == nil && whole {
-		e.shared.counts.put(key, n)
+		e.counts.put(key, n)
 	}
 	return n, err
 }
 
 // count compares the two states.
 func (d *comparison) count(ctx context.Context) (n int, err error) {
-	res := &DiffResult{}
+	res := &Result{}
 	if err := d.compare(ctx, res); err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ type countKey struct{ from, to, masked string }
 func (d *comparison) countKey() (countKey, error) {
 	key := countKey{from: d.from.ID, to: d.to.ID}
 	err := d.e.View(func(tx *store.Tx) error {
-		masks, err := d.e.shared.masks.Runs(tx, d.cell.ID)
+		masks, err := d.e.masks.Runs(tx, d.cell.ID)
 		if len(masks) > 0 {
 			key.masked = masks[len(masks)-1].ID
 		}
@@ -64,23 +64,23 @@ func (d *comparison) countKey() (countKey, error) {
 	return key, err
 }
 
-// maxCounts bounds a countMemo.
+// maxCounts bounds a Counts.
 const maxCounts = 10_000
 
-// countMemo keeps the numbers of changes between states, which never change.
-type countMemo struct {
+// Counts keeps the numbers of changes between states, which never change.
+type Counts struct {
 	mu    sync.Mutex
 	known map[countKey]int
 }
 
-func (m *countMemo) get(key countKey) (n int, known bool) {
+func (m *Counts) get(key countKey) (n int, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, known = m.known[key]
 	return n, known
 }
 
-func (m *countMemo) put(key countKey, n int) {
+func (m *Counts) put(key countKey, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.known == nil || len(m.known) >= maxCounts {

@@ -17,7 +17,7 @@ import (
 
 // comparison is a request for a diff, with the two states that it refers to.
 type comparison struct {
-	e    *Engine
+	e    *Comparer
 	cell store.Cell
 	req  api.DiffRequest
 	// captured has the newest captured state of a live cell stand for its present one,
@@ -286,7 +286,7 @@ func (d *comparison) presentState(ctx context.Context, c store.Cell) (presentSta
 	if d.captured {
 		return now, d.lastKnown(c, &now)
 	}
-	captured, err := d.e.checkpointLive(ctx, c.Name, "")
+	captured, err := d.e.capture(ctx, c.Name, "")
 	if ctx.Err() != nil {
 		return now, ctx.Err()
 	}

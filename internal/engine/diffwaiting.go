@@ -76,7 +76,7 @@ func (d *comparison) onlyWork(ctx context.Context, line []store.Checkpoint, work
 // findWork returns the undecided work that the head contains, and the state before it.
 func (d *comparison) findWork(tx *store.Tx) (before store.Checkpoint, work []home.Work, err error) {
 	if d.work == nil {
-		d.before, d.work, err = d.e.UndecidedWork(tx, d.cell, d.cell.Head)
+		d.before, d.work, err = d.e.cells.UndecidedWork(tx, d.cell, d.cell.Head)
 	}
 	return d.before, d.work, err
 }

@@ -61,6 +61,7 @@ type Engine struct {
 	*history.History
 	*inventory.Inventory
 	*publication.Publisher
+	*Comparer
 	*applies.Applier
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
@@ -80,7 +81,7 @@ type sharedState struct {
 	outputs   runningOutputs
 	inventory inventory.State
 	masks     aside.Memo
-	counts    countMemo
+	counts    Counts
 	requests  requestClock
 	// steady is a clock that never jumps.
 	steady func() time.Duration
@@ -121,6 +122,7 @@ func (e *Engine) compose() {
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
 	e.Publisher = publication.New(e.holder, &e.shared.masks, e.History)
+	e.Comparer = NewComparer(e.Inventory, &e.shared.masks, &e.shared.counts, e.checkpointLive)
 	e.Applier = applies.New(e.holder, &e.shared.masks)
 }
 

@@ -258,7 +258,7 @@ func (l *liveRun) countTurn(ctx context.Context, info *api.TurnInfo, now store.C
 	e, sides := l.r.e, []store.Checkpoint{was, now}
 	owners := []store.Cell{l.r.Record, l.r.Record}
 	info.ChangedFiles, info.Added, info.Removed, err = e.lines(func(fn func(tree.Change) error) error {
-		return e.eachChange(ctx, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
+		return Each(ctx, e.Home, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
 			if home.IsDirChange(ch) {
 				return nil
 			}

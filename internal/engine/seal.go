@@ -172,7 +172,7 @@ func (s *heldCell) controlChanges(ctx context.Context, from, to store.Checkpoint
 	}
 	before, after := s.e.WorkspaceView(s.Record, from, a), s.e.WorkspaceView(s.Record, to, b)
 	repos := merge.GitDirs(before, after)
-	gate, err := stateGate(s.Record, before, after)
+	gate, err := LiveGate(s.Record, before, after)
 	if err != nil {
 		return nil, nil, err
 	}
