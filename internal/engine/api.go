@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/engine/diff"
 	"github.com/forkcell/forkcell/internal/engine/publication"
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
@@ -12,7 +13,7 @@ import (
 type ReceivedWork = publication.ReceivedWork
 
 // DiffResult is the answer of Diff.
-type DiffResult = Result
+type DiffResult = diff.Result
 
 // Stdio carries a run's streams.
 type Stdio struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/engine/applies"
 	"github.com/forkcell/forkcell/internal/engine/aside"
 	"github.com/forkcell/forkcell/internal/engine/caller"
+	"github.com/forkcell/forkcell/internal/engine/diff"
 	"github.com/forkcell/forkcell/internal/engine/held"
 	"github.com/forkcell/forkcell/internal/engine/history"
 	"github.com/forkcell/forkcell/internal/engine/home"
@@ -61,7 +62,7 @@ type Engine struct {
 	*history.History
 	*inventory.Inventory
 	*publication.Publisher
-	*Comparer
+	*diff.Comparer
 	*applies.Applier
 	driver   driver.Driver
 	runtimes map[string]driver.Driver
@@ -81,7 +82,7 @@ type sharedState struct {
 	outputs   runningOutputs
 	inventory inventory.State
 	masks     aside.Memo
-	counts    Counts
+	counts    diff.Counts
 	requests  requestClock
 	// steady is a clock that never jumps.
 	steady func() time.Duration
@@ -122,7 +123,7 @@ func (e *Engine) compose() {
 	e.Inventory = inventory.New(e.Home, &e.shared.inventory)
 	e.History = history.New(e.Home, e.Inventory, &e.shared.history)
 	e.Publisher = publication.New(e.holder, &e.shared.masks, e.History)
-	e.Comparer = NewComparer(e.Inventory, &e.shared.masks, &e.shared.counts, e.checkpointLive)
+	e.Comparer = diff.New(e.Inventory, &e.shared.masks, &e.shared.counts, e.checkpointLive)
 	e.Applier = applies.New(e.holder, &e.shared.masks)
 }
 

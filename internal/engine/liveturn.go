@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/diff"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/evidence/event"
 	"github.com/forkcell/forkcell/internal/evidence/statements"
@@ -258,7 +259,7 @@ func (l *liveRun) countTurn(ctx context.Context, info *api.TurnInfo, now store.C
 	e, sides := l.r.e, []store.Checkpoint{was, now}
 	owners := []store.Cell{l.r.Record, l.r.Record}
 	info.ChangedFiles, info.Added, info.Removed, err = e.lines(func(fn func(tree.Change) error) error {
-		return Each(ctx, e.Home, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
+		return diff.Each(ctx, e.Home, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
 			if home.IsDirChange(ch) {
 				return nil
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/engine/diff"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/outgoing"
@@ -172,7 +173,7 @@ func (s *heldCell) controlChanges(ctx context.Context, from, to store.Checkpoint
 	}
 	before, after := s.e.WorkspaceView(s.Record, from, a), s.e.WorkspaceView(s.Record, to, b)
 	repos := merge.GitDirs(before, after)
-	gate, err := LiveGate(s.Record, before, after)
+	gate, err := diff.LiveGate(s.Record, before, after)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -36,7 +36,7 @@ func rooms() []room {
 			{"."}, {"credentials"}, {"adapter", "standin"},
 		}},
 		{"engine", "the transaction, and who may do what in it", "flags, printing, HTTP", [][]string{
-			{"race"}, {"."}, {"applies", "publication"}, {"history", "merge"}, {"transfer"}, {"inventory"}, {"aside", "held"}, {"home"}, {"caller"}, {"mask", "token"}, {"gosum", "grant", "score"},
+			{"race"}, {"."}, {"applies", "diff", "publication"}, {"history", "merge"}, {"transfer"}, {"inventory"}, {"aside", "held"}, {"home"}, {"caller"}, {"mask", "token"}, {"gosum", "grant", "score"},
 		}},
 		{"publish", "accepted work as a signed commit on a branch", "cells, receipts, databases", [][]string{{"."}, {"forge"}}},
 		{"network", "every connection of a cell", "states of cells, stores, receipts", [][]string{

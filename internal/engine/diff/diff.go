@@ -1,4 +1,8 @@
-package engine
+// Package diff compares two states of cells: those that a request names, or the work that
+// waits for a decision.
+//
+// It reads states, and changes nothing. It knows no runs of commands and no driver.
+package diff
 
 import (
 	"context"
@@ -26,8 +30,8 @@ type Comparer struct {
 // Capture captures a live cell. It returns nil for a cell that is not live.
 type Capture func(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
 
-// NewComparer makes a Comparer.
-func NewComparer(cells *inventory.Inventory, masks *aside.Memo, counts *Counts, capture Capture) *Comparer {
+// New makes a Comparer.
+func New(cells *inventory.Inventory, masks *aside.Memo, counts *Counts, capture Capture) *Comparer {
 	return &Comparer{cells.Home, cells, masks, counts, capture}
 }
 
