@@ -12,15 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
-	"github.com/forkcell/forkcell/internal/storage/archive"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 	"github.com/forkcell/forkcell/internal/text/quote"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // ignoreFile is the file in the source that adds to the secret rules.
@@ -401,25 +399,6 @@ func (e *Engine) importSource(ctx context.Context, c store.Cell, dropped func(pa
 		defer f.Close()
 		return extract(ctx, f, dst, dropped)
 	}}
-}
-
-func importError(c store.Cell, err error) error {
-	switch {
-	case errors.Is(err, archive.ErrArchive):
-		return api.Usagef("`forkcell export CELL -o FILE` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
-	case errors.Is(err, workspace.ErrSourceChanged):
-		return &api.Error{Kind: api.Refused, Code: api.CodeSourceChanged, Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
-	}
-	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
-		return &api.Error{
-			Kind: api.Refused, Code: api.CodeUnsealable, Message: "import: " + err.Error(),
-			Hint: "leave them out with --exclude", Details: bad.Problems, Err: err,
-		}
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return api.Usagef("make it readable, or leave it out with --exclude", "import: %v", err)
-	}
-	return api.Failf(api.CodeImport, err, "import %s", quote.Path(c.Source))
 }
 
 func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspace.Report, importUS int64) *api.InitResult {

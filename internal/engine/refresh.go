@@ -10,14 +10,12 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/merge"
-	"github.com/forkcell/forkcell/internal/evidence/statements"
 	"github.com/forkcell/forkcell/internal/storage/apply"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
 	"github.com/forkcell/forkcell/internal/storage/tree"
 	"github.com/forkcell/forkcell/internal/storage/workspace"
 	"github.com/forkcell/forkcell/internal/text/quote"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // Refresh brings the source's changes into the cell as a new checkpoint. A path
@@ -186,9 +184,6 @@ func (s *heldCell) openSource(ctx context.Context, req api.RefreshRequest, base 
 	return &openedSource{dir: dir, tree: now, report: report, close: func() { s.e.Workspace.Forget(now); dir.Close() }}, nil
 }
 
-// kindRefresh is the kind of a state of a cell with changes of its source.
-const kindRefresh = "refresh"
-
 // takeSource seals two states: the present source, which later applies and
 // refreshes compare with, and the cell with the source's changes.
 func (s *heldCell) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
@@ -248,27 +243,4 @@ func sourceEdit(root *fsx.Dir, path string, e *tree.Entry) workspace.Edit {
 		}
 	}
 	return ed
-}
-
-// recordSource records the state of the source, which was made from base, and moves the
-// cell to the state that has it.
-func (s *heldCell) recordSource(ctx context.Context, base, applied, next store.Checkpoint) error {
-	s.Record.Applied = applied.ID
-	return s.Move(ctx, next, func(tx *store.Tx) error {
-		for _, c := range []store.Checkpoint{applied, next} {
-			if c.ID == base.ID || c.ID == s.Head.ID {
-				continue
-			}
-			if err := tx.PutCheckpoint(c); err != nil {
-				return err
-			}
-		}
-		moved := s.Record
-		moved.Head = next.ID
-		state, err := statements.StateDetail(applied)
-		if err != nil {
-			return err
-		}
-		return s.e.Evidence.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
-	})
 }

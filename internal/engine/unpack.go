@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/storage/archive"
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/store"
@@ -68,4 +70,23 @@ func extract(ctx context.Context, r io.Reader, dst *fsx.Dir, dropped func(path, 
 		o, ok := owners.Of(path)
 		return workspace.Owner(o), ok
 	}, nil
+}
+
+func importError(c store.Cell, err error) error {
+	switch {
+	case errors.Is(err, archive.ErrArchive):
+		return api.Usagef("`forkcell export CELL -o FILE` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
+	case errors.Is(err, workspace.ErrSourceChanged):
+		return &api.Error{Kind: api.Refused, Code: api.CodeSourceChanged, Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
+	}
+	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: "import: " + err.Error(),
+			Hint: "leave them out with --exclude", Details: bad.Problems, Err: err,
+		}
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return api.Usagef("make it readable, or leave it out with --exclude", "import: %v", err)
+	}
+	return api.Failf(api.CodeImport, err, "import %s", quote.Path(c.Source))
 }

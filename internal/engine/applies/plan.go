@@ -9,7 +9,6 @@ import (
 	"github.com/forkcell/forkcell/internal/engine/home"
 	"github.com/forkcell/forkcell/internal/engine/merge"
 	"github.com/forkcell/forkcell/internal/storage/apply"
-	"github.com/forkcell/forkcell/internal/storage/fsx"
 	"github.com/forkcell/forkcell/internal/storage/gitread"
 	"github.com/forkcell/forkcell/internal/storage/outgoing"
 	"github.com/forkcell/forkcell/internal/storage/rights"
@@ -114,12 +113,6 @@ func (a *application) plan(ctx context.Context) error {
 	return nil
 }
 
-// selects reports whether an apply takes a path: the user selected it, and it is not
-// set aside.
-func (a *application) selects(p string, dir bool) bool {
-	return !a.kept[p] && !a.behind[p] && a.aside.Except(a.pick, a.gate.Allows)(p, dir)
-}
-
 // leftBehind returns the paths that stay in the cell. The directory counts as up to date
 // without them.
 func (a *application) leftBehind() (map[string]bool, error) {
@@ -138,11 +131,6 @@ func (a *application) leftBehind() (map[string]bool, error) {
 		}
 	}
 	return behind, nil
-}
-
-// selective reports whether the apply may leave changes out.
-func (a *application) selective() bool {
-	return len(a.req.Only)+len(a.req.Except) > 0 || a.leaves
 }
 
 // setAside names the changes that are set aside.
@@ -176,27 +164,6 @@ func unforeseenConflicts(known []string, chosen []apply.Choice) (list []apply.Co
 		}
 	}
 	return list
-}
-
-// leftOut reports whether the secret rules leave a path out. Such a path of the
-// source is never touched. It counts if it was left out at import, or if a rule
-// matches it and it exists now.
-func (a *application) leftOut(path string, isDir bool) bool {
-	for _, l := range a.Record.LeftOut {
-		if fsx.Within(path, string(l.Path)) {
-			return true
-		}
-	}
-	for _, k := range a.Record.Kept {
-		if k == path {
-			return false
-		}
-	}
-	if _, v := a.At.Rules.With(nil).Reading(a.target.OpenFile).Decide(path, isDir); v != secretfiles.Leave {
-		return false
-	}
-	_, err := a.target.Lstat(path)
-	return err == nil
 }
 
 // describe adds the planned changes to the result.

@@ -253,29 +253,6 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	})
 }
 
-func (p *publication) title() string {
-	if p.req.Title == "" {
-		return "Changes of cell " + p.shownCell()
-	}
-	return p.req.Title
-}
-
-// shownCell and shownState name the cell and its state for people and for the log: a
-// daemon's, if the work is its.
-func (p *publication) shownCell() string {
-	if p.received != nil {
-		return p.received.Cell
-	}
-	return p.Record.Name
-}
-
-func (p *publication) shownState() string {
-	if p.received != nil {
-		return p.received.Checkpoint
-	}
-	return p.accepted.ID
-}
-
 // trailers name the evidence of the work in the commit.
 func (p *publication) trailers() []publish.Trailer {
 	out := []publish.Trailer{{Key: "Forkcell-State", Value: p.shownState() + " " + p.accepted.Root()}}
