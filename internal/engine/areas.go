@@ -100,7 +100,7 @@ func (e *Engine) writablePaths(a *resolvedRequest, backend string) ([]workspace.
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
 		if dir == "/etc" && !workspace.Backend(backend).Overlays() {
-			return nil, api.Refusef(api.CodeBackend, "make the cell with --backend overlay, or list what is needed below /etc",
+			return nil, api.Refusef(api.CodeBackend, overlayHint+", or list what is needed below /etc",
 				"the policy makes /etc writable, and cells of the backend %s would see the host's accounts and name servers there", backend)
 		}
 		if err := e.mayList(dir); err != nil {
@@ -126,13 +126,16 @@ func systemAreas() []workspace.Area {
 	return areas
 }
 
+// overlayHint is for what only cells with overlays can have.
+const overlayHint = "make the cell with `forkcell init NAME --from DIR --backend overlay`"
+
 // areaError returns the error for an area that is not possible, with a hint.
 func areaError(err error) error {
 	if errors.Is(err, workspace.ErrNoSystemArea) {
-		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
+		return api.Refusef(api.CodeBackend, overlayHint, "--root host-overlay: %v", workspace.ErrNoSystemArea)
 	}
 	if errors.Is(err, workspace.ErrNoBase) {
-		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: %v", workspace.ErrNoBase)
+		return api.Refusef(api.CodeBackend, overlayHint, "--cache standard: %v", workspace.ErrNoBase)
 	}
 	if gone, ok := errors.AsType[*workspace.HostDirError](err); ok {
 		return api.Refusef(api.CodeArea, "make the directory again on the host", "%v", gone)

@@ -65,7 +65,7 @@ func checkCacheSetting(setting string) error {
 // checkCache refuses the cache for cells that cannot have one.
 func checkCache(c store.Cell, shown []string) error {
 	if !workspace.Backend(c.Backend).Overlays() {
-		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
+		return api.Refusef(api.CodeBackend, overlayHint, "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
 	}
 	for _, p := range append([]string{c.MountAt}, shown...) {
 		if fsx.Within(p, home.CachePath) || fsx.Within(home.CachePath, p) {

@@ -21,7 +21,7 @@ type acceptOptions struct {
 	runs, leaveOut []string
 }
 
-func newAccept(s *frame, fam *family) *cobra.Command {
+func newAccept(s *frame) *cobra.Command {
 	var o acceptOptions
 	cmd := &cobra.Command{
 		Use:   "accept [CELL]",
@@ -49,9 +49,6 @@ which restore brings it back.`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			if err := fam.check(ctx, e, args[0]); err != nil {
-				return err
-			}
 			return runAccept(ctx, s, e, args[0], o)
 		}),
 	}

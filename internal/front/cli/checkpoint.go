@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newCheckpoint(s *frame, fam *family) *cobra.Command {
+func newCheckpoint(s *frame) *cobra.Command {
 	var name string
 	var memory bool
 	cmd := &cobra.Command{
@@ -29,9 +29,6 @@ can read it, and exports do not have it unless they are asked to.`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			if err := fam.check(ctx, e, args[0]); err != nil {
-				return err
-			}
 			if memory {
 				return emitCheckpoint(s)(e.CheckpointMemory(ctx, args[0], name))
 			}

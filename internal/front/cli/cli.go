@@ -32,7 +32,6 @@ const (
 	groupEvidence    = "evidence"
 	groupCells       = "cells"
 	groupSetup       = "setup"
-	groupCompat      = "compatibility"
 )
 
 // Main runs one command line, given without the program's name, and returns
@@ -40,9 +39,16 @@ const (
 func Main(ctx context.Context, args []string, streams Streams, open OpenFunc, programs Programs, version string) int {
 	s := newSession(open, streams, version)
 	s.programs = programs
-	s.args = args
-	root := newRoot(s, args)
-	root.SetArgs(args)
+	line, backends, err := rewriteOld(args)
+	s.args = line
+	if err != nil {
+		return s.finish(err)
+	}
+	root := newRoot(s, line)
+	if backends != nil {
+		s.requireBackends(root, backends)
+	}
+	root.SetArgs(line)
 	return s.finish(root.ExecuteContext(ctx))
 }
 
@@ -97,7 +103,6 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 		&cobra.Group{ID: groupEvidence, Title: "Evidence:"},
 		&cobra.Group{ID: groupCells, Title: "Cells:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"},
-		&cobra.Group{ID: groupCompat, Title: "Compatibility:"},
 	)
 	for _, e := range neededCommands(entries(), args) {
 		c := e.make(s)

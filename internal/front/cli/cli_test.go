@@ -168,7 +168,7 @@ func TestWrongUsage(t *testing.T) {
 		"run --backend zfs demo -- true":       "forkcell: run: bad value zfs for --backend; one of: native-overlay, layer-clone, volume-delta, local-overlay, overlay, clone, delta",
 		"run --env-file /no/such a -- true":    "forkcell: run: --env-file /no/such: no such file or directory",
 		"overlay frobnicate":                   "forkcell: overlay: unknown subcommand frobnicate; one of: accept, checkpoint, delete, doctor, fork, gc, init, restore, run, status, verify",
-		"overlay run demo true":                "forkcell: overlay run: missing -- before the command; write: forkcell overlay run demo -- true",
+		"overlay run demo true":                "forkcell: run: missing -- before the command; write: forkcell run demo -- true",
 		"--home":                               "forkcell: flag needs an argument: --home; see forkcell --help",
 		"decisions list --cell":                "forkcell: decisions list: flag needs an argument: --cell; see forkcell decisions list --help",
 		"setup --user no-such-user-anywhere-x": "forkcell: setup: no such user: no-such-user-anywhere-x",

@@ -17,15 +17,15 @@ type entry struct {
 // entries lists the top-level commands.
 func entries() []entry {
 	return []entry{
-		{"init", groupTransaction, func(s *frame) *cobra.Command { return newInit(s, "") }},
+		{"init", groupTransaction, newInit},
 		{"refresh", groupTransaction, newRefresh},
-		{"run", groupTransaction, func(s *frame) *cobra.Command { return newRun(s, runVariant{}) }},
+		{"run", groupTransaction, newRun},
 		{"try", groupTransaction, newTry},
-		{"checkpoint", groupTransaction, func(s *frame) *cobra.Command { return newCheckpoint(s, nil) }},
-		{"restore", groupTransaction, func(s *frame) *cobra.Command { return newRestore(s, nil) }},
-		{"fork", groupTransaction, func(s *frame) *cobra.Command { return newFork(s, nil) }},
+		{"checkpoint", groupTransaction, newCheckpoint},
+		{"restore", groupTransaction, newRestore},
+		{"fork", groupTransaction, newFork},
 		{"race", groupTransaction, newRace},
-		{"accept", groupTransaction, func(s *frame) *cobra.Command { return newAccept(s, nil) }},
+		{"accept", groupTransaction, newAccept},
 		{"reject", groupTransaction, newReject},
 		{"apply", groupTransaction, newApply},
 		{"publish", groupTransaction, newPublish},
@@ -53,11 +53,11 @@ func entries() []entry {
 		{"events", groupEvidence, newEvents},
 		{"policy", groupEvidence, newPolicy},
 		{"key", groupEvidence, newKey},
-		{"verify", groupEvidence, func(s *frame) *cobra.Command { return newVerify(s, nil) }},
+		{"verify", groupEvidence, newVerify},
 		{"recover", groupEvidence, newRecover},
 
 		{"ls", groupCells, newList},
-		{"status", groupCells, func(s *frame) *cobra.Command { return newStatus(s, nil) }},
+		{"status", groupCells, newStatus},
 		{"df", groupCells, newDisk},
 		{"usage", groupCells, newUsage},
 		{"log", groupCells, newLog},
@@ -65,16 +65,16 @@ func entries() []entry {
 		{"graph", groupCells, newGraph},
 		{"set", groupCells, newSet},
 		{"rename", groupCells, newRename},
-		{"rm", groupCells, func(s *frame) *cobra.Command { return newRemove(s, nil) }},
+		{"rm", groupCells, newRemove},
 		{"expire", groupCells, newExpire},
 		{"cache", groupCells, newCache},
-		{"gc", groupCells, func(s *frame) *cobra.Command { return newGC(s, nil) }},
+		{"gc", groupCells, newGC},
 
 		{"ui", groupEvidence, newUI},
 
 		{"serve", groupSetup, newServe},
 		{"mcp", groupSetup, newMCP},
-		{"doctor", groupSetup, func(s *frame) *cobra.Command { return newDoctor(s, nil) }},
+		{"doctor", groupSetup, newDoctor},
 		{"setup", groupSetup, newSetup},
 		{"token", groupSetup, newToken},
 		{"auth", groupSetup, newAuth},
@@ -84,10 +84,6 @@ func entries() []entry {
 		{"version", groupSetup, newVersion},
 		{"completion", groupSetup, newCompletion},
 		{"man", groupSetup, newMan},
-
-		{"overlay", groupCompat, overlayFamily},
-		{"native", groupCompat, nativeFamily},
-		{"volume", groupCompat, volumeFamily},
 	}
 }
 
@@ -95,18 +91,28 @@ func entries() []entry {
 // first word, or the first after the global flags. If there is none, it returns
 // all, for help, completion and suggestions.
 func neededCommands(all []entry, args []string) []entry {
+	word := commandAt(args)
+	if word < 0 {
+		return all
+	}
+	at := slices.IndexFunc(all, func(e entry) bool { return e.name == args[word] && e.name != "completion" })
+	if at < 0 {
+		return all
+	}
+	return all[at : at+1]
+}
+
+// commandAt returns the index of a command line's first word that is neither a global
+// flag nor the value of one, or -1.
+func commandAt(args []string) int {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		switch word := args[i]; {
 		case word == "--home", word == "--url", word == "--token-file":
 			i++
 		case len(word) > 0 && word[0] == '-':
 		default:
-			at := slices.IndexFunc(all, func(e entry) bool { return e.name == word && word != "completion" })
-			if at < 0 {
-				return all
-			}
-			return all[at : at+1]
+			return i
 		}
 	}
-	return all
+	return -1
 }

@@ -11,108 +11,147 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-// family is a command family of ForkCell 0.1: aliases of the verbs for cells of
-// certain backends. A nil family stands for the verbs themselves.
-type family struct {
-	name     string
-	backends []string // its init makes the first
+// families returns the command families of ForkCell 0.1 and the backends of the cells
+// that each is for. Its init makes a cell with the first.
+func families() map[string][]string {
+	return map[string][]string{"overlay": {"overlay"}, "native": {"overlay", "clone"}, "volume": {"delta"}}
 }
 
-func overlayFamily(s *frame) *cobra.Command {
-	return (&family{name: "overlay", backends: []string{"overlay"}}).command(s)
-}
-
-// nativeFamily accepts clone cells too: run-layer is an ordinary run there.
-func nativeFamily(s *frame) *cobra.Command {
-	return (&family{name: "native", backends: []string{"overlay", "clone"}}).command(s)
-}
-
-func volumeFamily(s *frame) *cobra.Command {
-	return (&family{name: "volume", backends: []string{"delta"}}).command(s)
-}
-
-func (f *family) command(s *frame) *cobra.Command {
-	subs := []*cobra.Command{
-		newInit(s, f.backends[0]), newRun(s, runVariant{family: f}), newStatus(s, f), newCheckpoint(s, f), newRestore(s, f),
-		newFork(s, f), newAccept(s, f), newVerify(s, f), f.optionalCell(newGC(s, f)), f.optionalCell(newDoctor(s, f)),
-		rename(newRemove(s, f), "delete"),
+// verbsOf returns the verbs of a family. Two have other names here: delete is rm, and
+// run-layer is run.
+func verbsOf(family string) []string {
+	verbs := []string{"accept", "checkpoint", "delete", "doctor", "fork", "gc", "init", "restore", "run", "status", "verify"}
+	if family == "native" {
+		verbs = append(verbs, "run-layer")
 	}
-	if f.name == "native" {
-		subs = append(subs, newRun(s, runVariant{use: "run-layer", family: f}))
+	return verbs
+}
+
+// oldBackends returns the backends that the values of run --backend stand for; none
+// accepts any.
+func oldBackends() map[string][]string {
+	return map[string][]string{
+		"auto": nil, "native-overlay": {"overlay"}, "local-overlay": {"overlay"}, "layer-clone": {"clone"}, "volume-delta": {"delta"},
+		"overlay": {"overlay"}, "clone": {"clone"}, "delta": {"delta"},
 	}
-	for _, c := range subs {
-		name, _, _ := strings.Cut(c.Use, " ")
-		target := map[string]string{"delete": "rm", "run-layer": "run"}[name]
-		if target == "" {
-			target = name
+}
+
+// rewriteOld rewrites a command line of ForkCell 0.1 to one of this program. If there
+// are backends, its cells must have one of them. Other lines stay as they are.
+func rewriteOld(args []string) (line, backends []string, err error) {
+	line = slices.Clone(args)
+	at := commandAt(line)
+	if at < 0 {
+		return line, nil, nil
+	}
+	family := line[at]
+	if backends = families()[family]; backends != nil {
+		verbs := verbsOf(family)
+		line = slices.Delete(line, at, at+1)
+		if at = commandAt(line); at < 0 {
+			return args, nil, usageError("one of: "+strings.Join(verbs, ", "), "%s: missing subcommand", family)
 		}
-		c.Long = "The same as `forkcell " + target + "` for a cell with the backend " + strings.Join(f.backends, " or ") + "."
-		c.Example = ""
+		if !slices.Contains(verbs, line[at]) {
+			return args, nil, usageError("one of: "+strings.Join(verbs, ", "), "%s: unknown subcommand %s", family, quote.Arg(line[at]))
+		}
+		switch line[at] {
+		case "init":
+			return slices.Insert(line, at+1, "--backend", backends[0]), nil, nil
+		case "delete":
+			line[at] = "rm"
+		case "run-layer":
+			line[at] = "run"
+		}
 	}
-	return group(f.name, "Aliases of ForkCell 0.1 for "+strings.Join(f.backends, " and ")+" cells", subs...)
-}
-
-// optionalCell lets an alias take the cell's name that the verb does not need.
-func (f *family) optionalCell(cmd *cobra.Command) *cobra.Command {
-	cmd.Use += " [CELL]"
-	cmd.Args = positional("[CELL]")
-	return cmd
-}
-
-func rename(cmd *cobra.Command, name string) *cobra.Command {
-	_, rest, _ := strings.Cut(cmd.Use, " ")
-	cmd.Use = name + " " + rest
-	return cmd
-}
-
-// check refuses a cell whose backend is not one of the family's.
-func (f *family) check(ctx context.Context, e statusReader, name string) error {
-	if f == nil {
-		return nil
+	if dashes := slices.Index(line, "--"); line[at] == "run" && dashes > at {
+		flags, want, err := withoutOldFlags(line[at+1 : dashes])
+		if err != nil {
+			return args, nil, err
+		}
+		if want != nil {
+			backends = want
+		}
+		line = slices.Concat(line[:at+1], flags, line[dashes:])
 	}
-	return wantBackend(ctx, e, name, f.backends)
+	return line, backends, nil
 }
 
-// matchBackend refuses a cell whose backend is not the family's, or not the one
-// that run --backend names.
-func matchBackend(ctx context.Context, e statusReader, f *family, flag, name string) error {
-	if err := f.check(ctx, e, name); err != nil {
-		return err
+// withoutOldFlags takes the flags of ForkCell 0.1 from those of a run. Of these only
+// --backend still means something.
+func withoutOldFlags(args []string) (rest, backends []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		switch name {
+		case "--exit-with-command", "--sync-logs":
+			continue
+		case "--logs-since", "--backend":
+		default:
+			rest = append(rest, args[i])
+			continue
+		}
+		if !joined && i+1 < len(args) {
+			i++
+			value = args[i]
+		}
+		if name == "--backend" {
+			var known bool
+			if backends, known = oldBackends()[value]; !known {
+				return nil, nil, usageError("one of: native-overlay, layer-clone, volume-delta, local-overlay, overlay, clone, delta",
+					"run: bad value %s for --backend", quote.Arg(value))
+			}
+		}
 	}
-	if want := seedNames()[flag]; want != "" {
-		return wantBackend(ctx, e, name, []string{want})
+	return rest, backends, nil
+}
+
+// requireBackends lets the command of a line that was rewritten refuse cells with other
+// backends. Its gc and its doctor take the name of a cell, too.
+func (s *frame) requireBackends(root *cobra.Command, backends []string) {
+	cmd := root.Commands()[0] // a line that names its command has no other
+	run := cmd.RunE
+	ofCells := cmd.Name() != "gc" && cmd.Name() != "doctor"
+	if !ofCells {
+		cmd.Args = positional("[CELL]")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s.started, s.isRun = true, cmd.Annotations[annotationRun] != ""
+		cells := args
+		if at := cmd.ArgsLenAtDash(); s.isRun && at >= 0 {
+			cells = args[:at]
+		}
+		if cmd.Name() != "rm" && len(cells) > 1 {
+			cells = cells[:1] // a checkpoint follows
+		}
+		if len(cells) == 0 && ofCells {
+			name, err := s.cellHere(cmd)
+			if err != nil {
+				return err
+			}
+			cells = []string{name}
+		}
+		if len(cells) > 0 {
+			if err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return wantBackend(ctx, e, cells, backends) }); err != nil {
+				return err
+			}
+		}
+		return run(cmd, args)
+	}
+}
+
+func wantBackend(ctx context.Context, e statusReader, cells, want []string) error {
+	for _, cell := range cells {
+		name, _, _ := strings.Cut(cell, "~")
+		st, err := e.Status(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(want, st.Backend) {
+			return &api.Error{
+				Kind: api.Refused, Code: api.CodeBackend,
+				Message: "cell " + quote.Line(name) + " has the backend " + quote.Line(st.Backend) + ", not " + strings.Join(want, " or "),
+				Hint:    "use the verb without a backend: forkcell run, status, ...",
+			}
+		}
 	}
 	return nil
-}
-
-func wantBackend(ctx context.Context, e statusReader, name string, want []string) error {
-	st, err := e.Status(ctx, name)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(want, st.Backend) {
-		return nil
-	}
-	return &api.Error{
-		Kind: api.Refused, Code: api.CodeBackend,
-		Message: "cell " + quote.Line(name) + " has the backend " + quote.Line(st.Backend) + ", not " + strings.Join(want, " or "),
-		Hint:    "use the verb without a backend: forkcell run, status, ...",
-	}
-}
-
-// seedNames maps the values of run --backend to backends; "auto" accepts any.
-func seedNames() map[string]string {
-	return map[string]string{
-		"auto": "", "native-overlay": "overlay", "local-overlay": "overlay", "layer-clone": "clone", "volume-delta": "delta",
-		"overlay": "overlay", "clone": "clone", "delta": "delta",
-	}
-}
-
-func seedBackend(cmd *cobra.Command, value string) (string, error) {
-	backend, ok := seedNames()[value]
-	if !ok {
-		return "", usageError("one of: native-overlay, layer-clone, volume-delta, local-overlay, overlay, clone, delta",
-			"%s: bad value %s for --backend", verb(cmd), quote.Arg(value))
-	}
-	return backend, nil
 }

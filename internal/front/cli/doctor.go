@@ -11,20 +11,13 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newDoctor(s *frame, fam *family) *cobra.Command {
+func newDoctor(s *frame) *cobra.Command {
 	return &cobra.Command{
 		Use:     "doctor",
 		Short:   "Show what this host can enforce, per control",
 		Example: "  forkcell doctor --json",
 		Args:    positional(),
-		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			if name := argument(args, 0); name != "" {
-				if err := fam.check(ctx, e, name); err != nil {
-					return err
-				}
-			}
-			return runDoctor(ctx, s, e)
-		}),
+		RunE:    s.with(Read, func(ctx context.Context, e Engine, _ []string) error { return runDoctor(ctx, s, e) }),
 	}
 }
 

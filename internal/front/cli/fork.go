@@ -18,7 +18,7 @@ type forkOptions struct {
 	settings   settingFlags
 }
 
-func newFork(s *frame, fam *family) *cobra.Command {
+func newFork(s *frame) *cobra.Command {
 	var o forkOptions
 	cmd := &cobra.Command{
 		Use:   "fork [CELL] --name NEW",
@@ -46,12 +46,7 @@ cell shows it, and accept takes it.`,
 			if req.Settings, err = o.settings.settings(cmd); err != nil {
 				return err
 			}
-			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, name); err != nil {
-					return err
-				}
-				return runFork(ctx, s, e, req)
-			})
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runFork(ctx, s, e, req) })
 		},
 	}
 	f := cmd.Flags()

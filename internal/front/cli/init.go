@@ -28,8 +28,7 @@ type initOptions struct {
 	settings   settingFlags
 }
 
-// newInit makes the init command; backend is the one that an alias implies.
-func newInit(s *frame, backend string) *cobra.Command {
+func newInit(s *frame) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init NAME --from DIR|FILE.tar[.zst]",
@@ -60,7 +59,7 @@ clone. An explicit --backend never falls back to another.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "import `DIR|FILE`: a directory, or an archive made by export")
-	f.StringVar(&o.backend, "backend", backend, "how states are kept: `overlay|clone|delta` (default: the first of overlay and clone that works)")
+	f.StringVar(&o.backend, "backend", "", "how states are kept: `overlay|clone|delta` (default: the first of overlay and clone that works)")
 	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE`, for runs without one of their own")
 	addRuntimeFlag(f, &o.runtime, " (default: native)")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what matches this gitignore-style `PATTERN` (repeatable)")

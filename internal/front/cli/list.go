@@ -108,19 +108,14 @@ func lastRun(c api.CellInfo) string {
 	return quote.Line(c.LastOutcome + ", " + c.LastDecision)
 }
 
-func newStatus(s *frame, fam *family) *cobra.Command {
+func newStatus(s *frame) *cobra.Command {
 	return s.ofDirectory(&cobra.Command{
 		Use:               "status [CELL]",
 		Short:             "Show one cell",
 		Example:           "  forkcell status demo",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
-		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			if err := fam.check(ctx, e, args[0]); err != nil {
-				return err
-			}
-			return runStatus(ctx, s, e, args[0])
-		}),
+		RunE:              s.with(Read, func(ctx context.Context, e Engine, args []string) error { return runStatus(ctx, s, e, args[0]) }),
 	})
 }
 

@@ -35,8 +35,7 @@ func runRename(ctx context.Context, s *frame, e keeper, from, to string) error {
 	return s.emit(doc, func(p *page) { p.printf("cell %s is now %s\n", quote.Line(from), quote.Line(to)) })
 }
 
-// newRemove makes rm; an alias of it passes its own name in the family.
-func newRemove(s *frame, fam *family) *cobra.Command {
+func newRemove(s *frame) *cobra.Command {
 	var req api.RemoveRequest
 	undo := false
 	cmd := &cobra.Command{
@@ -56,14 +55,6 @@ gc frees them: that is the way out of a full disk.`,
 		Args:              oneOrMore("CELL"),
 		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			for _, name := range args {
-				if undo {
-					break // what is removed is in no family
-				}
-				if err := fam.check(ctx, e, name); err != nil {
-					return err
-				}
-			}
 			if undo {
 				if req.Force || req.Now {
 					return usageError("give one of them", "rm: --undo excludes --force and --now")
@@ -134,7 +125,7 @@ type gcOptions struct {
 	removed   bool
 }
 
-func newGC(s *frame, fam *family) *cobra.Command {
+func newGC(s *frame) *cobra.Command {
 	o := gcOptions{olderThan: duration(7 * 24 * time.Hour), outputAge: duration(30 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "gc",
@@ -151,7 +142,7 @@ from. What nothing needs of them is freed too; with --url, of that daemon's cell
 		Example: `  forkcell gc --dry-run
   forkcell gc --older-than 0`,
 		Args: positional(),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.started = true
 			if o.keepLast < 0 {
 				return usageError("", "%s: --keep-last must not be negative", verb(cmd))
@@ -160,14 +151,7 @@ from. What nothing needs of them is freed too; with --url, of that daemon's cell
 			if o.dryRun {
 				mode = Read
 			}
-			return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error {
-				if name := argument(args, 0); name != "" {
-					if err := fam.check(ctx, e, name); err != nil {
-						return err
-					}
-				}
-				return runGC(ctx, s, e, o)
-			})
+			return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error { return runGC(ctx, s, e, o) })
 		},
 	}
 	f := cmd.Flags()

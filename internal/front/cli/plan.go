@@ -10,10 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func runPlan(ctx context.Context, s *frame, e runner, fam *family, backend string, req api.RunRequest) error {
-	if err := matchBackend(ctx, e, fam, backend, req.Cell); err != nil {
-		return err
-	}
+func runPlan(ctx context.Context, s *frame, e runner, req api.RunRequest) error {
 	plan, err := e.Plan(ctx, req)
 	if err != nil {
 		return err

@@ -69,8 +69,7 @@ func TestEveryCommandIsDescribed(t *testing.T) {
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: short text %q", c.CommandPath(), c.Short)
 		}
-		alias := c.HasParent() && (c.GroupID == groupCompat || c.Parent().GroupID == groupCompat)
-		if c.Example == "" && !c.HasSubCommands() && !alias {
+		if c.Example == "" && !c.HasSubCommands() {
 			t.Errorf("%s: no example", c.CommandPath())
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -105,15 +104,21 @@ func reference(root *cobra.Command) string {
 			if c.GroupID != g.ID || c.Name() == "help" {
 				continue
 			}
-			if g.ID == groupCompat {
-				familyText(&b, c)
-				continue
-			}
 			walk(c, func(c *cobra.Command) { commandText(&b, c) })
 		}
 	}
+	b.WriteString(compatibility)
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
+
+const compatibility = "## Compatibility\n\n" +
+	"Command lines of ForkCell 0.1 are accepted, and rewritten before they are parsed:\n\n" +
+	"| ForkCell 0.1 | here |\n|---|---|\n" +
+	"| `overlay VERB`, `native VERB`, `volume VERB` | `VERB`, refused unless the cell's backend is overlay; overlay or clone; delta |\n" +
+	"| `overlay delete`, `native run-layer` | `rm`, `run` |\n" +
+	"| `run --backend NAME` | `run`, refused unless that is the cell's backend: native-overlay, local-overlay, layer-clone, volume-delta, or auto for any |\n" +
+	"| `run --exit-with-command --sync-logs --logs-since DUR` | `run` |\n\n" +
+	"The verbs are accept, checkpoint, delete, doctor, fork, gc, init, restore, run, status and verify.\n"
 
 const exitCodes = "Exit codes:\n\n" + `| code | meaning |
 |---|---|
@@ -147,14 +152,6 @@ func commandText(b *strings.Builder, c *cobra.Command) {
 		}
 		fmt.Fprintf(b, "Example:\n\n```\n%s\n```\n\n", strings.Join(lines, "\n"))
 	}
-}
-
-func familyText(b *strings.Builder, c *cobra.Command) {
-	fmt.Fprintf(b, "### %s\n\n%s:\n\n", c.CommandPath(), c.Short)
-	for _, sub := range c.Commands() {
-		fmt.Fprintf(b, "- `%s`: %s\n", usageLine(sub), sub.Long)
-	}
-	b.WriteString("\n")
 }
 
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {

@@ -21,7 +21,7 @@ func (o *decideOptions) addFlags(cmd *cobra.Command, runUsage string) {
 	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` to record with the decision")
 }
 
-func newRestore(s *frame, fam *family) *cobra.Command {
+func newRestore(s *frame) *cobra.Command {
 	var o decideOptions
 	var force bool
 	var checkpoint string
@@ -48,9 +48,6 @@ first.`,
 				return usageError("give one of them", "%s: CHECKPOINT and --run exclude each other", verb(cmd))
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, name); err != nil {
-					return err
-				}
 				req := api.RestoreRequest{Cell: name, Checkpoint: to, Run: o.run, Reason: o.reason, Force: force}
 				return runRestore(ctx, s, e, req)
 			})

@@ -25,22 +25,12 @@ type runOptions struct {
 	terminal         terminalFlags
 	result           string
 	dryRun           bool
-	backend          string
 }
 
-// runVariant has the differences between run and an alias of it.
-type runVariant struct {
-	use    string
-	family *family
-}
-
-func newRun(s *frame, v runVariant) *cobra.Command {
+func newRun(s *frame) *cobra.Command {
 	var o runOptions
-	if v.use == "" {
-		v.use = "run"
-	}
 	cmd := &cobra.Command{
-		Use:   v.use + " [flags] [CELL] [flags] -- COMMAND [ARG]...",
+		Use:   "run [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		Short: "Run one command in a cell, with one receipt",
 		Long: `Run one command in a cell, with one receipt.
 
@@ -70,7 +60,8 @@ Until then the cell's head is the state after the run.`,
 		ValidArgsFunction:     s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			return runCommand(cmd, s, v.family, args[0], args[1:], &o)
+			_, err := runIn(cmd, s, args[0], args[1:], &o)
+			return err
 		},
 	}
 	o.addFlags(cmd)
@@ -90,11 +81,6 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	o.terminal.addFlags(cmd)
 	f.StringVar(&o.result, "result", "", "write the result document to `FILE`, also when the run is refused (- = stdout)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the controls that would apply, and run nothing")
-	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
-
-	f.Bool("exit-with-command", false, "accepted for compatibility: does nothing")
-	f.Bool("sync-logs", false, "accepted for compatibility: does nothing")
-	f.Var(new(duration), "logs-since", "accepted for compatibility: does nothing")
 }
 
 // runArgs requires at most one cell before the dashes and a command after them.
@@ -149,14 +135,9 @@ func runHint(cmd *cobra.Command, line []string) string {
 	return "write: " + quote.Argv(fixed) + " -- " + rest
 }
 
-func runCommand(cmd *cobra.Command, s *frame, fam *family, name string, argv []string, o *runOptions) error {
-	_, err := runIn(cmd, s, fam, name, argv, o)
-	return err
-}
-
 // runIn runs a command in a cell and prints how it ended. The result is nil if
 // nothing was run.
-func runIn(cmd *cobra.Command, s *frame, fam *family, name string, argv []string, o *runOptions) (*api.RunResult, error) {
+func runIn(cmd *cobra.Command, s *frame, name string, argv []string, o *runOptions) (*api.RunResult, error) {
 	o.Workdir = api.Text(s.startIn(string(o.Workdir)))
 	if err := o.terminal.resolve(cmd, s); err != nil {
 		return nil, err
@@ -166,11 +147,9 @@ func runIn(cmd *cobra.Command, s *frame, fam *family, name string, argv []string
 	}
 	req, err := o.request(cmd, s, name, argv)
 	if err == nil && o.dryRun {
-		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-			return runPlan(ctx, s, e, fam, o.backend, req)
-		})
+		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runPlan(ctx, s, e, req) })
 	}
-	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
+	run := governedRun{session: s, opts: o, request: req, signals: listen()}
 	s.passing = run.signals
 	go s.gitUser() // in parallel
 	if err == nil {
@@ -189,9 +168,6 @@ func (o *runOptions) request(cmd *cobra.Command, s *frame, name string, argv []s
 		RestoreOnFail:    o.restoreOnFail,
 		AcceptOnSuccess:  o.acceptOnSuccess,
 		TTY:              o.terminal.tty,
-	}
-	if err == nil && o.backend != "" {
-		_, err = seedBackend(cmd, o.backend)
 	}
 	return req, err
 }

@@ -29,7 +29,6 @@ import (
 type governedRun struct {
 	session *frame
 	opts    *runOptions
-	family  *family
 	request api.RunRequest
 	signals *forwarder
 
@@ -39,9 +38,6 @@ type governedRun struct {
 }
 
 func (r *governedRun) do(ctx context.Context, e runner) error {
-	if err := matchBackend(ctx, e, r.family, r.opts.backend, r.request.Cell); err != nil {
-		return err
-	}
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
 	r.signals.begin(kill)

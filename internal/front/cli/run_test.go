@@ -193,6 +193,29 @@ func TestRunResultNeverReplacesADevice(t *testing.T) {
 	}
 }
 
+// TestOldLines rewrites lines of ForkCell 0.1, and no others.
+func TestOldLines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ old, line, backends string }{
+		{"", "", ""},
+		{"--json ls", "--json ls", ""},
+		{"overlay init demo --from d", "init --backend overlay demo --from d", ""},
+		{"--home overlay native run-layer demo -- overlay --backend x", "--home overlay run demo -- overlay --backend x", "overlay clone"},
+		{"--json volume --quiet delete a b", "--json --quiet rm a b", "delta"},
+		{"run --sync-logs --logs-since 5m -i --logs-since=5m demo --exit-with-command -- sh", "run -i demo -- sh", ""},
+		{"run --backend=auto demo -- sh", "run demo -- sh", ""},
+		{"run demo --backend layer-clone -- sh", "run demo -- sh", "clone"},
+		{"run demo sh --sync-logs", "run demo sh --sync-logs", ""}, // an error, about what was written
+		{"init overlay --from d --backend clone", "init overlay --from d --backend clone", ""},
+		{"try --sync-logs -- sh", "try --sync-logs -- sh", ""},
+	} {
+		line, backends, err := rewriteOld(strings.Fields(c.old))
+		if err != nil || strings.Join(line, " ") != c.line || strings.Join(backends, " ") != c.backends {
+			t.Errorf("%s: %q, backends %v, %v", c.old, line, backends, err)
+		}
+	}
+}
+
 func TestAliasesCheckTheBackend(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -75,7 +75,7 @@ func newSessionPublish(s *frame) *cobra.Command {
 }
 
 func newSessionAccept(s *frame) *cobra.Command {
-	return asSession(s, newAccept(s, nil), "accept SESSION", "Accept what a session changed; --apply writes it to the directory", "accept repo-claude --apply", agentsession.RefuseRunning)
+	return asSession(s, newAccept(s), "accept SESSION", "Accept what a session changed; --apply writes it to the directory", "accept repo-claude --apply", agentsession.RefuseRunning)
 }
 
 func newSessionTimeline(s *frame) *cobra.Command {

@@ -88,7 +88,7 @@ func (t *trial) do(argv []string) error {
 	if err != nil {
 		return err
 	}
-	t.first, err = runIn(t.cmd, s, nil, t.cell, argv, t.opts)
+	t.first, err = runIn(t.cmd, s, t.cell, argv, t.opts)
 	if err != nil || t.first == nil || t.first.Decision != "pending" || t.first.ChangedFiles == 0 || s.json || !s.atTerminal() {
 		return err
 	}
@@ -364,7 +364,7 @@ func (t *trial) shell() error {
 	defer func() { t.session.code = code }()
 	o := *t.opts
 	o.result, o.checkpointName, o.restoreOnFail, o.acceptOnSuccess = "", "", false, false
-	_, err := runIn(t.cmd, t.session, nil, t.cell, []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}, &o)
+	_, err := runIn(t.cmd, t.session, t.cell, []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}, &o)
 	if t.session.passing != nil {
 		t.session.passing.stop()
 	}

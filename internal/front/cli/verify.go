@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
 
-func newVerify(s *frame, fam *family) *cobra.Command {
+func newVerify(s *frame) *cobra.Command {
 	var all bool
 	var checkpoint string
 	cmd := &cobra.Command{
@@ -30,12 +30,7 @@ difference is named; exit 4 if there is any.`,
 			if all && state != "" {
 				return usageError("give one of them", "%s: CHECKPOINT and --all exclude each other", verb(cmd))
 			}
-			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, name); err != nil {
-					return err
-				}
-				return runVerify(ctx, s, e, name, state, all)
-			})
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runVerify(ctx, s, e, name, state, all) })
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every checkpoint of the cell")
