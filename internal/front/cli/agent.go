@@ -126,15 +126,16 @@ func agentArgs(cmd *cobra.Command, args []string) error {
 	return positional("NAME")(cmd, before)
 }
 
-// operatorHost is this host with the environment of this process, for planning a session.
-func (s *frame) operatorHost() agentsession.Host {
-	h := operatorHost()
+// planningHost returns this host for planning a session: no tool is started from where
+// cells can have written.
+func (s *frame) planningHost() agentsession.Host {
+	h := s.host()
 	h.Closed = s.writtenDirs
 	return h
 }
 
-// operatorHost is this host with the environment of this process.
-func operatorHost() agentsession.Host {
+// readHost returns this host, with the environment of this process.
+func readHost() agentsession.Host {
 	home, _ := os.UserHomeDir() // without one, ~/ is not replaced
 	env := os.Environ()
 	return agentsession.Host{Config: configDir(), Home: home, Path: os.Getenv("PATH"), Env: env, Tools: env}
@@ -184,7 +185,7 @@ func collectLater() {
 // prepare decides everything, and starts nothing.
 func (r *agentRun) prepare(name string, args []string) (err error) {
 	o := r.opts
-	if _, err = operatorHost().Find(name); err != nil {
+	if _, err = r.session.host().Find(name); err != nil {
 		return err
 	}
 	if r.place, err = r.admit(); err != nil {
@@ -197,7 +198,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 		return err
 	}
 	r.options.Network.Unrestricted = o.unrestricted
-	p, err := r.session.operatorHost().Prepare(agentsession.Request{
+	p, err := r.session.planningHost().Prepare(agentsession.Request{
 		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledgements(),
 		Turns: o.turns, Injection: o.injection, KeepHome: o.keepHome, OnTop: o.onTop, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
 	})
@@ -210,7 +211,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 }
 
 func (r *agentRun) admit() (agentsession.Workspace, error) {
-	return operatorHost().Admission(r.opts.nonGit).Admit(cmp.Or(r.opts.workspace, "."))
+	return r.session.host().Admission(r.opts.nonGit).Admit(cmp.Or(r.opts.workspace, "."))
 }
 
 func (r *agentRun) acknowledgements() map[string]string {
@@ -227,7 +228,7 @@ func (s *frame) completeAgent(_ *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	names, err := operatorHost().Catalogue().Names()
+	names, err := s.host().Catalogue().Names()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

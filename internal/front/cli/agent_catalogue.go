@@ -41,16 +41,13 @@ func (s *frame) agents(ctx context.Context) (list []api.AgentState, err error) {
 		})
 		return list, err
 	}
-	all, err := operatorHost().All()
+	all, err := s.host().All()
 	list = []api.AgentState{}
 	for _, e := range all {
-		list = append(list, stateOf(e))
+		list = append(list, s.host().State(e))
 	}
 	return list, err
 }
-
-// stateOf looks for an agent's program and credentials on this host.
-func stateOf(e *adapter.Entry) api.AgentState { return operatorHost().State(e) }
 
 func printAgents(p *page, list []api.AgentState) {
 	rows := [][]string{{"AGENT", p.paint(plain, "READY"), "VERSION", "PROGRAM", "CREDENTIALS"}}
@@ -86,7 +83,7 @@ agent add.`,
 			if s.daemon.URL != "" {
 				return s.showAgentThere(cmd.Context(), args[0])
 			}
-			e, err := operatorHost().Find(args[0])
+			e, err := s.host().Find(args[0])
 			if err != nil {
 				return err
 			}
@@ -133,11 +130,11 @@ wrong value is an error (exit 2), and nothing is kept.`,
 			if err != nil {
 				return usageError("", "%s: %s: %v", verb(cmd), quote.Path(args[0]), err)
 			}
-			e, err := operatorHost().Catalogue().Add(args[0], text)
+			e, err := s.host().Catalogue().Add(args[0], text)
 			if err != nil {
 				return usageError("`forkcell agent show claude` prints one to start from", "%s: %v", verb(cmd), err)
 			}
-			return s.emit(stateOf(e), func(p *page) { p.printf("agent %s kept in %s\n", e.Adapter.Name, quote.Path(e.File)) })
+			return s.emit(s.host().State(e), func(p *page) { p.printf("agent %s kept in %s\n", e.Adapter.Name, quote.Path(e.File)) })
 		},
 	}
 }
@@ -174,7 +171,7 @@ a cell.`,
 				return err
 			}
 			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error {
-				st, err := s.operatorHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
+				st, err := s.planningHost().Check(ctx, e, agentsession.CheckRequest{Agent: args[0], Options: options})
 				return s.printCheck(st, err)
 			})
 		},

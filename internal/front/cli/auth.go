@@ -32,16 +32,16 @@ func (o *authFlags) addMode(f *pflag.FlagSet) {
 }
 
 // store returns the operator's policy and the adapters that it is read for.
-func (o authFlags) store() (injection.Store, []*adapter.Entry, error) {
-	return operatorHost().Store(o.policy)
+func (o authFlags) store(s *frame) (injection.Store, []*adapter.Entry, error) {
+	return s.host().Store(o.policy)
 }
 
 // load returns the policy, or nil if there is none at the default place.
-func (o authFlags) load() (*injection.Policy, error) { return operatorHost().Injection(o.policy, "") }
+func (o authFlags) load(s *frame) (*injection.Policy, error) { return s.host().Injection(o.policy, "") }
 
 // request returns what decides about the credentials of an agent's session.
-func (o authFlags) request(a *adapter.Adapter, p *injection.Policy, workspace string) credentials.Request {
-	return operatorHost().Credentials(a, o.mode, p, workspace)
+func (o authFlags) request(s *frame, a *adapter.Adapter, p *injection.Policy, workspace string) credentials.Request {
+	return s.host().Credentials(a, o.mode, p, workspace)
 }
 
 // findAdapter returns the adapter of a name, among all.
@@ -70,7 +70,7 @@ sources of credentials, never their values.`,
 		Args:    positional(),
 		RunE: func(*cobra.Command, []string) error {
 			s.started = true
-			store, _, err := o.store()
+			store, _, err := o.store(s)
 			if err != nil {
 				return err
 			}
@@ -106,14 +106,14 @@ several agents use is kept for the others.`,
 		Args:    positional(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.started = true
-			store, _, err := o.store()
+			store, _, err := o.store(s)
 			if err != nil {
 				return err
 			}
 			if err := o.checkKey(cmd, store.Names, o.agent); err != nil {
 				return err
 			}
-			if _, err := o.load(); err != nil {
+			if _, err := o.load(s); err != nil {
 				return err
 			}
 			removed, err := store.Unset(o.credential, o.agent)
@@ -186,11 +186,11 @@ type authStatus struct {
 
 // resolve checks the flags, and returns the agents that they name and the injection
 // policy; nil if there is none.
-func (o authFlags) resolve(cmd *cobra.Command) (store injection.Store, agents []*adapter.Entry, p *injection.Policy, err error) {
+func (o authFlags) resolve(cmd *cobra.Command, s *frame) (store injection.Store, agents []*adapter.Entry, p *injection.Policy, err error) {
 	if err = oneOf(cmd, "mode", o.mode, injection.Modes()...); err != nil {
 		return store, nil, nil, err
 	}
-	if store, agents, err = o.store(); err != nil {
+	if store, agents, err = o.store(s); err != nil {
 		return store, nil, nil, err
 	}
 	if o.agent != "" {
@@ -199,12 +199,12 @@ func (o authFlags) resolve(cmd *cobra.Command) (store injection.Store, agents []
 		}
 		agents = slices.DeleteFunc(agents, func(e *adapter.Entry) bool { return e.Adapter.Name != o.agent })
 	}
-	p, err = o.load()
+	p, err = o.load(s)
 	return store, agents, p, err
 }
 
 func runAuthStatus(cmd *cobra.Command, s *frame, o authFlags) error {
-	store, agents, policy, err := o.resolve(cmd)
+	store, agents, policy, err := o.resolve(cmd, s)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func runAuthStatus(cmd *cobra.Command, s *frame, o authFlags) error {
 		doc.Files = policy.Sources
 	}
 	for _, e := range agents {
-		q := o.request(e.Adapter, policy, "")
+		q := o.request(s, e.Adapter, policy, "")
 		doc.Agents = append(doc.Agents, agentStatus{e.Adapter.Name, credentials.Decide(q), o.sshOf(q)})
 	}
 	return s.emit(doc, func(p *page) { printAuthStatus(p, doc, o.agent != "") })
@@ -289,7 +289,7 @@ func runWhy(cmd *cobra.Command, s *frame, o authFlags) error {
 	if err := oneOf(cmd, "mode", o.mode, injection.Modes()...); err != nil {
 		return err
 	}
-	store, list, err := o.store()
+	store, list, err := o.store(s)
 	if err != nil {
 		return err
 	}
@@ -300,11 +300,11 @@ func runWhy(cmd *cobra.Command, s *frame, o authFlags) error {
 	if err != nil {
 		return err
 	}
-	policy, err := o.load()
+	policy, err := o.load(s)
 	if err != nil {
 		return err
 	}
-	doc := reasons{Agent: a.Name, Mode: o.mode, Decision: credentials.Why(o.request(a, policy, ""), o.credential)}
+	doc := reasons{Agent: a.Name, Mode: o.mode, Decision: credentials.Why(o.request(s, a, policy, ""), o.credential)}
 	if policy != nil {
 		doc.Path = policy.Path
 	}

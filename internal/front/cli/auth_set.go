@@ -120,7 +120,7 @@ func absoluteSource(cmd *cobra.Command, text string) (string, error) {
 }
 
 func runAuthSet(cmd *cobra.Command, s *frame, o authSetFlags) error {
-	store, list, err := o.store()
+	store, list, err := o.store(s)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func runAuthSet(cmd *cobra.Command, s *frame, o authSetFlags) error {
 	if len(c.Modes) > 0 {
 		o.mode = c.Modes[0]
 	}
-	doc := reasons{Path: store.Path, Agent: a.Name, Mode: o.mode, Decision: credentials.Why(o.request(a, policy, ""), c.Key)}
+	doc := reasons{Path: store.Path, Agent: a.Name, Mode: o.mode, Decision: credentials.Why(o.request(s, a, policy, ""), c.Key)}
 	if doc.Problem != "" {
 		s.note(c.Key + " cannot be used yet: " + quote.Line(doc.Problem) + "; " + quote.Line(doc.Next))
 	}

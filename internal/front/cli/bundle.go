@@ -110,7 +110,7 @@ func runSupportBundle(ctx context.Context, s *frame, output string) error {
 		Install:   bundleInstall{Version: s.version, OS: runtime.GOOS, Arch: runtime.GOARCH, Root: os.Geteuid() == 0},
 		Controls:  []bundleControl{}, Agents: []bundleAgent{}, Sessions: []bundleSession{}, Gaps: []string{},
 	}
-	b.agents()
+	b.agents(s)
 	if err := s.engine(ctx, Read, func(ctx context.Context, e Engine) error { return b.home(ctx, s, e) }); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -158,14 +158,14 @@ func (b *bundle) home(ctx context.Context, s *frame, e Engine) error {
 }
 
 // agents adds what this host has of each agent.
-func (b *bundle) agents() {
+func (b *bundle) agents(s *frame) {
 	o := authFlags{mode: agentsession.Strict}
-	_, list, err := o.store()
+	_, list, err := o.store(s)
 	if err != nil {
 		b.gap("agents", err)
 		return
 	}
-	policy, err := o.load()
+	policy, err := o.load(s)
 	if err != nil {
 		b.gap("the injection policy", err)
 	}
@@ -173,12 +173,12 @@ func (b *bundle) agents() {
 		b.Policy = bundlePolicy{true, len(policy.Sources)}
 	}
 	for _, e := range list {
-		st := stateOf(e)
+		st := s.host().State(e)
 		a := bundleAgent{
 			Name: builtinName(e.Adapter.Name), Own: e.File != "", Installed: st.Installed, Version: versionText(st.Version), Place: st.Place, Ready: st.Ready,
 			Credentials: []bundleCredential{},
 		}
-		for _, d := range credentials.Decide(o.request(e.Adapter, policy, "")) {
+		for _, d := range credentials.Decide(o.request(s, e.Adapter, policy, "")) {
 			if d.Readiness != credentials.Absent && e.File == "" {
 				a.Credentials = append(a.Credentials, bundleCredential{d.Credential, d.Selected, d.How, d.Readiness, d.Input})
 			}

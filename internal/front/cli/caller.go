@@ -17,9 +17,9 @@ import (
 // caller describes the person who started this process.
 func (s *frame) caller() caller.Caller {
 	dir, _ := os.Getwd() // without it, no relative path exists
-	home, _ := os.UserHomeDir()
+	host := s.host()
 	return caller.Caller{
-		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(), CommandLine: true,
+		Actor: sync.OnceValue(actor), Dir: dir, Home: host.Home, Env: host.Env, CommandLine: true,
 		Git: s.gitUser, Progress: s.reportProgress,
 	}
 }

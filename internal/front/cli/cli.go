@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/caller"
 	"github.com/forkcell/forkcell/internal/engine/home"
+	agentsession "github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/text/document"
 	"github.com/forkcell/forkcell/internal/text/quote"
 )
@@ -142,6 +143,8 @@ type frame struct {
 	implied bool   // the cell is that of the working directory
 	below   string // path of the working directory in the cell's source
 
+	// host returns the operator's host; its environment is read once.
+	host func() agentsession.Host
 	// gitUser returns the caller's identity for git; it is read once.
 	gitUser func() caller.GitUser
 	// progressTo is called with the progress of the present verb.
@@ -155,7 +158,7 @@ type frame struct {
 
 func newSession(open OpenFunc, streams Streams, version string) *frame {
 	git := sync.OnceValue(func() caller.GitUser { return caller.GitUser(readGitUser(context.Background())) })
-	return &frame{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
+	return &frame{open: open, streams: streams, version: version, now: time.Now, host: sync.OnceValue(readHost), gitUser: git, out: newStdout(streams.Out)}
 }
 
 // finish prints the error, if there is one, and returns the exit code.

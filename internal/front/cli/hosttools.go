@@ -11,7 +11,7 @@ import (
 type writer interface{ WrittenDirs() ([]string, error) }
 
 // hostTools returns the finder of the programs of this host that a command starts.
-func (s *frame) hostTools() hosttool.Finder { return hosttool.InEnv(os.Environ(), s.writtenDirs) }
+func (s *frame) hostTools() hosttool.Finder { return hosttool.InEnv(s.host().Env, s.writtenDirs) }
 
 // writtenDirs returns the directories that no program of the host is started from: what
 // cells of this home can have written, and the directory that a new cell would be made

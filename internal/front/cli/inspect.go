@@ -61,7 +61,7 @@ type inspection struct {
 }
 
 func runInspect(cmd *cobra.Command, s *frame, o authFlags, workspace string, unrestricted bool) error {
-	store, agents, policy, err := o.resolve(cmd)
+	store, agents, policy, err := o.resolve(cmd, s)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func inspectAgent(s *frame, o authFlags, e *adapter.Entry, policy *injection.Pol
 	}
 	r := &agentRun{session: s, cmd: like, opts: &options}
 	err := r.prepare(e.Adapter.Name, nil)
-	out := describeAgent{Agent: stateOf(e), Plan: r.plan, Credentials: credentials.Decide(o.request(e.Adapter, policy, r.place.Root))}
+	out := describeAgent{Agent: s.host().State(e), Plan: r.plan, Credentials: credentials.Decide(o.request(s, e.Adapter, policy, r.place.Root))}
 	if err != nil {
 		body := bodyOf(err)
 		out.Plan, out.Problem, out.Next = nil, body.Message, body.Hint

@@ -40,7 +40,7 @@ func (s *frame) readPolicy(command, name string) (*api.PolicyFile, error) {
 // readPreset reads a preset that is known.
 func (s *frame) readPreset(name string) *api.PolicyFile {
 	// Queries of the host's tools have their own time-outs.
-	text, registries := preset.Text(context.Background(), name, os.Environ(), s.writtenDirs)
+	text, registries := preset.Text(context.Background(), name, s.host().Env, s.writtenDirs)
 	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
 	for _, r := range registries {
 		file.Resolve = append(file.Resolve, engine.RegistryPins(r.Host, r.Port, r.Addrs)...)

@@ -68,7 +68,7 @@ certificates again.`,
 			}
 			// SIGHUP reloads tokens and certificates.
 			o.CredentialsFile = credentialsFile()
-			host := operatorHost()
+			host := s.host()
 			o.Operator = api.Operator{Config: host.Config, Home: host.Home, Env: host.Env, Path: host.Path}
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()

@@ -169,7 +169,7 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 			"session %s: its directory %s is not there any more", name, quote.Path(info.Workspace))
 	}
 	o.workspace, o.nonGit = info.Workspace, true
-	entry, err := operatorHost().Find(info.Agent)
+	entry, err := r.session.host().Find(info.Agent)
 	if err != nil {
 		return err
 	}
