@@ -366,7 +366,7 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	if started == nil {
 		return named, nil
 	}
-	held, err := r.e.driver.HeldSpace(*started, since)
+	held, err := r.driver.HeldSpace(*started, since)
 	return named + held, err
 }
 

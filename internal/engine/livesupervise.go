@@ -169,7 +169,7 @@ func (l *liveRun) config() supervise.Config {
 	r := l.r
 	return supervise.Config{
 		Version: r.e.Version, Name: r.Record.Name, RunID: r.rec.ID,
-		MountAt: r.Record.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
+		MountAt: r.Record.MountAt, Workdir: r.spec.Workdir, User: r.driver.User(), UserName: policy.Sandbox,
 		Env: r.spec.Env, Timeout: r.spec.Timeout, AwaitMain: r.awaitMain(),
 		NewID: func() string { return store.NewID("exec") }, Recordable: home.Recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,

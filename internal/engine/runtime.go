@@ -42,6 +42,15 @@ func (e *Engine) runtime(name string) (driver.Driver, error) {
 	return d, nil
 }
 
+// driverOf returns the driver that made the cells of a runtime: only it can read their
+// records. It need not be able to make more of them here.
+func (e *Engine) driverOf(runtime string) driver.Driver {
+	if d, ok := e.runtimes[runtime]; ok {
+		return d
+	}
+	return e.driver
+}
+
 // unavailableError returns the error of a runtime that does not work here.
 func unavailableError(name string, err error) error {
 	hint := "leave --runtime out: native works here"

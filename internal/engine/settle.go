@@ -160,7 +160,7 @@ func (r *run) reap(work *workspace.Work) error {
 			return err
 		}
 	}
-	err := r.e.driver.Reap(r.rec.ID, rec, 30*time.Second)
+	err := r.e.driverOf(r.rec.Runtime).Reap(r.rec.ID, rec, 30*time.Second)
 	if errors.Is(err, driver.ErrStillRunning) {
 		return fmt.Errorf("its processes have not ended yet: %w", err)
 	}
