@@ -47,8 +47,8 @@ func AfterAccept(err error, cell string) error {
 	if errors.Is(err, context.Canceled) {
 		return &api.Error{Kind: api.Failed, Code: api.CodeInterrupted, Message: "the apply was interrupted", Hint: fmt.Sprintf("the run is accepted, and nothing was written; `forkcell apply %s` writes it", cell), Err: err}
 	}
-	err = api.WithHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
-	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
+	err = api.WithHint(err, api.CodeConflict, fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
+	return api.WithHint(err, api.CodeHeldBack, fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }
 
 func (s *heldCell) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {

@@ -110,7 +110,7 @@ func (s *heldCell) refresh(ctx context.Context, req api.RefreshRequest, res *api
 		}),
 	})
 	if err != nil {
-		return api.WithHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
+		return api.WithHint(err, api.CodeConflict, "settle them in the source, or give --on-conflict ours|theirs")
 	}
 	for _, c := range m.Chosen {
 		res.Chosen = append(res.Chosen, home.PathNote(c.Path, string(c.Took)+": "+c.Reason))

@@ -109,9 +109,9 @@ func Explain(err error) error {
 		e.Message = "the disk of the state directory is full: " + err.Error()
 		e.Hint = "free some space there; `forkcell rm --force --now CELL` and `forkcell gc --removed` work on a full disk"
 	case errors.Is(err, store.ErrDatabase):
-		e.Kind, e.Code, e.Hint = api.Refused, "home", "`forkcell recover` rebuilds it from the signed log"
+		e.Kind, e.Code, e.Hint = api.Refused, api.CodeHome, "`forkcell recover` rebuilds it from the signed log"
 	case errors.Is(err, store.ErrNotFound):
-		e.Kind, e.Code = api.Refused, "home"
+		e.Kind, e.Code = api.Refused, api.CodeHome
 		e.Message = "the database lacks a record that another one refers to"
 		e.Hint = "`forkcell recover` puts it back, or names what is lost"
 	default:
