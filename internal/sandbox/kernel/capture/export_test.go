@@ -5,7 +5,7 @@ func Load(change func(string) string) error {
 	if _, err := configure(); err != nil {
 		return err
 	}
-	p := inetProgram()
+	p := rules(true)
 	p.bytes = change(p.bytes)
 	return filter(p)
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rules, in nftables' own language; this is the source of program_inet_linux.go and program_ip_linux.go.
+// The rules, in nftables' own language; this is the source of program_inet.bin and program_ip.bin.
 // The variant for kernels without IPv6 is the same without the lines of IPv6, in
 // a table of family ip.
 //

@@ -1,9 +1,11 @@
 package capture
 
 import (
+	_ "embed" // messages
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,11 +30,7 @@ func Setup() (*Sockets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface: %w", err)
 	}
-	p := ipProgram()
-	if six {
-		p = inetProgram()
-	}
-	if err := filter(p); err != nil {
+	if err := filter(rules(six)); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
 	return openSockets(six)
@@ -47,17 +45,17 @@ func configure() (bool, error) {
 		return false, err
 	}
 	six := true
-	for i, step := range p.steps {
+	for i := range strings.Count(p.steps, "\n") {
 		errno, answered := errnos.of(i + 1)
 		switch {
 		case !answered:
-			return false, fmt.Errorf("%s: no answer", step)
+			return false, fmt.Errorf("%s: no answer", p.step(i+1))
 		case errno == 0:
 		case i == firstIPv6Step && noIPv6(errno):
 			six = false
 		case i > firstIPv6Step && !six:
 		default:
-			return false, fmt.Errorf("%s: %w", step, errno)
+			return false, fmt.Errorf("%s: %w", p.step(i+1), errno)
 		}
 	}
 	return six, nil
@@ -95,17 +93,48 @@ func filter(p program) error {
 // program is a sequence of netlink messages, numbered from 1.
 type program struct {
 	bytes string
-	// steps names the purpose of each message.
-	steps []string
+	// steps has a line for each message: what it is for.
+	steps string
 	// acked is the number of the message that asks for an answer, 0 if all do.
 	acked int
+}
+
+// The messages, and what each is for. The tests write them with -update.
+var (
+	//go:embed program_route.bin
+	routeBytes string
+	//go:embed program_route.txt
+	routeSteps string
+	//go:embed program_inet.bin
+	inetBytes string
+	//go:embed program_inet.txt
+	inetSteps string
+	//go:embed program_ip.bin
+	ipBytes string
+	//go:embed program_ip.txt
+	ipSteps string
+)
+
+// routeProgram brings up the interface, with its addresses and routes.
+func routeProgram() program { return program{routeBytes, routeSteps, 0} }
+
+// rules returns the rules for both address families, or for IPv4 alone. The last
+// message but one is answered: the last ends the sequence.
+func rules(six bool) program {
+	p := program{bytes: ipBytes, steps: ipSteps}
+	if six {
+		p = program{bytes: inetBytes, steps: inetSteps}
+	}
+	p.acked = strings.Count(p.steps, "\n") - 1
+	return p
 }
 
 // step names a message. Failures of the whole sequence are reported for its
 // first one.
 func (p program) step(seq int) string {
-	if seq < 1 || seq > len(p.steps) {
+	steps := strings.Split(p.steps, "\n")
+	if seq < 1 || seq >= len(steps) {
 		return "unknown message"
 	}
-	return p.steps[seq-1]
+	return steps[seq-1]
 }
