@@ -4,13 +4,15 @@
 //
 // It is data with lookups. It makes no system call and knows nothing of the
 // filter that enforces the deny set (internal/sandbox/kernel/seccomp) or of the policy that
-// asks for exceptions. Everything here is laid out by the compiler, so that a
-// process which links it pays nothing at its start.
+// asks for exceptions. A process which links it pays nothing at its start.
 package syscalls
 
 import (
-	"slices"
+	_ "embed" // the table
+	"sort"
+	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:generate go run generate.go
@@ -46,10 +48,53 @@ func ParseArch(name string) (Arch, bool) {
 	return 0, false
 }
 
-// entry is one call: its name and its number on each architecture.
-type entry struct {
-	name   string
-	number [2]int16
+// table has a line for each call, sorted by name: the name and its number on each
+// architecture, -1 where it has none. All lines are of one length.
+//
+//go:embed table.txt
+var table string
+
+// The columns of the table.
+const (
+	nameWidth   = 28
+	numberWidth = 5
+	lineWidth   = nameWidth + 2*numberWidth + 1
+)
+
+// nameAt returns the name on a line of the table.
+func nameAt(line int) string {
+	return strings.TrimRight(table[line*lineWidth:line*lineWidth+nameWidth], " ")
+}
+
+// numberAt returns the number on a line of the table, and false if there is none.
+func numberAt(line int, arch Arch) (int, bool) {
+	begin := line*lineWidth + nameWidth + int(arch)*numberWidth
+	n, err := strconv.Atoi(strings.TrimLeft(table[begin:begin+numberWidth], " "))
+	return n, err == nil && n >= 0
+}
+
+// indexes have the line of each number, counted from 1; 0 is no call. They are made at
+// their first use.
+var indexes [2]struct {
+	once  sync.Once
+	lines []uint16
+}
+
+func index(arch Arch) []uint16 {
+	x := &indexes[arch]
+	x.once.Do(func() {
+		for line := range len(table) / lineWidth {
+			n, ok := numberAt(line, arch)
+			if !ok {
+				continue
+			}
+			if n >= len(x.lines) {
+				x.lines = append(x.lines, make([]uint16, n+1-len(x.lines))...)
+			}
+			x.lines[n] = uint16(line + 1)
+		}
+	})
+	return x.lines
 }
 
 // Known reports whether some architecture has a call of that name.
@@ -61,37 +106,36 @@ func Known(name string) bool {
 // Number returns the number of a call, and false if there is no such call on
 // that architecture.
 func Number(arch Arch, name string) (int, bool) {
-	at, ok := find(name)
-	if !ok || table[at].number[arch] < 0 {
+	line, ok := find(name)
+	if !ok {
 		return 0, false
 	}
-	return int(table[at].number[arch]), true
+	return numberAt(line, arch)
 }
 
 // Name returns the name of the call with that number, and false if there is
 // none that this program knows.
 func Name(arch Arch, number int) (string, bool) {
-	if number < 0 || number >= len(rows[arch]) || rows[arch][number] == 0 {
+	lines := index(arch)
+	if number < 0 || number >= len(lines) || lines[number] == 0 {
 		return "", false
 	}
-	return table[rows[arch][number]-1].name, true
+	return nameAt(int(lines[number]) - 1), true
 }
 
 // Last returns the highest number that this program knows. A kernel that is
 // newer than the table has calls above it.
-func Last(arch Arch) int { return len(rows[arch]) - 1 }
+func Last(arch Arch) int { return len(index(arch)) - 1 }
 
 // Names returns the names of all calls, sorted.
 func Names() []string {
-	names := make([]string, len(table))
-	for i := range table {
-		names[i] = table[i].name
+	names := make([]string, len(table)/lineWidth)
+	for i := range names {
+		names[i] = nameAt(i)
 	}
 	return names
 }
 
 func find(name string) (int, bool) {
-	return slices.BinarySearchFunc(table[:], name, func(e entry, name string) int {
-		return strings.Compare(e.name, name)
-	})
+	return sort.Find(len(table)/lineWidth, func(line int) int { return strings.Compare(name, nameAt(line)) })
 }

@@ -33,6 +33,11 @@ func TestTableIsTheKernels(t *testing.T) {
 
 func TestTableAgreesWithItself(t *testing.T) {
 	t.Parallel()
+	for line := range strings.Lines(table) {
+		if len(line) != lineWidth || line[nameWidth-1] != ' ' {
+			t.Errorf("a line does not keep to the columns: %q", line)
+		}
+	}
 	names := Names()
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
 		t.Error("the names are not sorted or not unique")
