@@ -29,17 +29,17 @@ import (
 )
 
 var (
-	// ErrPlan means that a plan contradicts itself: a defect of the caller.
-	ErrPlan = errors.New("the plan contradicts itself")
-	// ErrMount means that a change is below a mount point inside the target,
+	// errPlan means that a plan contradicts itself: a defect of the caller.
+	errPlan = errors.New("the plan contradicts itself")
+	// errMount means that a change is below a mount point inside the target,
 	// where it could not be made together with the others.
-	ErrMount = errors.New("another file system is mounted there")
-	// ErrContents means that a source did not deliver the recorded contents.
-	ErrContents = errors.New("the contents are not those recorded")
-	// ErrJournal means that a journal cannot be read or used.
-	ErrJournal = errors.New("the apply journal cannot be used")
-	// ErrExchange means that the target's file system lacks what an apply needs.
-	ErrExchange = errors.New("the file system cannot exchange names")
+	errMount = errors.New("another file system is mounted there")
+	// errContents means that a source did not deliver the recorded contents.
+	errContents = errors.New("the contents are not those recorded")
+	// errJournal means that a journal cannot be read or used.
+	errJournal = errors.New("the apply journal cannot be used")
+	// errExchange means that the target's file system lacks what an apply needs.
+	errExchange = errors.New("the file system cannot exchange names")
 	// ErrUnfinished means that the target has neither the old nor the new state:
 	// something of the apply is left in it, and Recover has to be called, as after
 	// a crash.
@@ -49,9 +49,9 @@ var (
 	ErrTarget = errors.New("the directory that was being changed is not there")
 )
 
-// StagingPrefix begins the name of the directory that an apply makes in its
+// stagingPrefix begins the name of the directory that an apply makes in its
 // target while it works.
-const StagingPrefix = ".forkcell-apply-"
+const stagingPrefix = ".forkcell-apply-"
 
 // Op is one change: what the target is expected to hold at Path, and what it
 // shall hold. Nil is nothing. When a directory is added, replaced by another

@@ -245,7 +245,7 @@ func TestJournalsThatCannotBeRead(t *testing.T) {
 		})
 		check(t, os.WriteFile(filepath.Join(p.journal, "a1", journalFile), []byte(spoil), 0o600))
 		j := p.open(t, "a1")
-		if _, err := Recover(context.Background(), p.target, j); !errors.Is(err, ErrJournal) {
+		if _, err := Recover(context.Background(), p.target, j); !errors.Is(err, errJournal) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = j.Close()

@@ -21,7 +21,7 @@ import (
 func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Options) (Report, error) {
 	var report Report
 	if p.ID == "" || path.Base(p.ID) != p.ID || fsx.CheckPath(p.ID) != nil {
-		return report, fmt.Errorf("%w: id %q", ErrPlan, p.ID)
+		return report, fmt.Errorf("%w: id %q", errPlan, p.ID)
 	}
 	s, err := begin(ctx, p, journal, opt)
 	if err != nil {
@@ -57,7 +57,7 @@ func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*writing
 		rec: &record{
 			Version: journalVersion, Owners: p.Owners, DirTimes: opt.KeepDirTimes,
 			Intent: intent{
-				Version: journalVersion, ID: p.ID, Target: []byte(p.Target), Staging: StagingPrefix + p.ID,
+				Version: journalVersion, ID: p.ID, Target: []byte(p.Target), Staging: stagingPrefix + p.ID,
 				Dev: info.Dev, Ino: info.Ino, Mode: info.Mode, MTime: info.MTime,
 			},
 		},

@@ -208,7 +208,7 @@ func noStaging(t tb, root string) {
 	names, err := os.ReadDir(root)
 	check(t, err)
 	for _, n := range names {
-		if strings.HasPrefix(n.Name(), StagingPrefix) {
+		if strings.HasPrefix(n.Name(), stagingPrefix) {
 			t.Errorf("%s is left", n.Name())
 		}
 	}
@@ -348,7 +348,7 @@ func TestBadPlans(t *testing.T) {
 	j, id := p.next(t)
 	defer func() { _ = j.Close() }()
 	_, err := Execute(context.Background(), Plan{ID: id, Target: p.target, Ops: []Op{{Path: "x", New: &f}}}, model{"x": file("other")}, j, Options{})
-	if !errors.Is(err, ErrContents) {
+	if !errors.Is(err, errContents) {
 		t.Errorf("wrong contents: %v", err)
 	}
 	same(t, "after wrong contents", p.target, model{})

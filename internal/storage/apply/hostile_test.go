@@ -75,7 +75,7 @@ func TestMountsInTheTarget(t *testing.T) {
 		"edit":   {"m": dir(), "m/f": file("x"), "out": dir()},
 		"remove": {"out": dir()},
 	} {
-		if _, err := execute(t, p, from, to, Options{}); !errors.Is(err, ErrMount) {
+		if _, err := execute(t, p, from, to, Options{}); !errors.Is(err, errMount) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,7 +24,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 		return Plan{}, nil, err
 	}
 	if !ended {
-		return Plan{}, nil, fmt.Errorf("%w: the apply did not finish", ErrJournal)
+		return Plan{}, nil, fmt.Errorf("%w: the apply did not finish", errJournal)
 	}
 	rec, err := readRecord(journal)
 	if err != nil {
@@ -45,7 +45,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 		if op.Old != nil && !(isDir(op.Old) && isDir(op.New)) {
 			info, err := journal.Lstat(src.at(op.Path))
 			if err != nil {
-				return Plan{}, nil, fmt.Errorf("%w: what was at %q: %w", ErrJournal, op.Path, err)
+				return Plan{}, nil, fmt.Errorf("%w: what was at %q: %w", errJournal, op.Path, err)
 			}
 			e := *op.Old
 			e.MTime = info.MTime
@@ -119,7 +119,7 @@ func (s *displacedSource) Link(ctx context.Context, path string, e tree.Entry, t
 		return false, err
 	}
 	if !Equal(now, &e, false) {
-		return false, ErrContents
+		return false, errContents
 	}
 	err = s.dir.LinkTo(s.at(path), to, rel)
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) {

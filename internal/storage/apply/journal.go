@@ -195,10 +195,10 @@ func readJSON(d *fsx.Dir, name string, version *int, v any) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrJournal, name, err)
+		return fmt.Errorf("%w: %s: %w", errJournal, name, err)
 	}
 	if *version != journalVersion {
-		return fmt.Errorf("%w: %s has version %d, this program knows %d", ErrJournal, name, *version, journalVersion)
+		return fmt.Errorf("%w: %s has version %d, this program knows %d", errJournal, name, *version, journalVersion)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func readRecord(d *fsx.Dir) (*record, error) {
 		return nil, err
 	}
 	if err := r.prepare(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrJournal, journalFile, err)
+		return nil, fmt.Errorf("%w: %s: %w", errJournal, journalFile, err)
 	}
 	return &r, nil
 }

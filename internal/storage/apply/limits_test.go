@@ -115,7 +115,7 @@ func TestUndoKeepsNewerWork(t *testing.T) {
 	catch(func() { _, _ = execute(t, p, start(), finished(), Options{Hook: hook}) })
 	j := p.open(t, "a1")
 	defer func() { _ = j.Close() }()
-	if _, _, err := Inverse(j); !errors.Is(err, ErrJournal) {
+	if _, _, err := Inverse(j); !errors.Is(err, errJournal) {
 		t.Errorf("inverse of an unfinished apply: %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func (s *writing) preparePlan(p Plan, report *Report) error {
 		s.rec.Ops = append(s.rec.Ops, lineOf(op))
 	}
 	if err := s.rec.prepare(); err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, err)
+		return fmt.Errorf("%w: %w", errPlan, err)
 	}
 	if pl.mount, err = s.root.MountID("."); err != nil {
 		return err
@@ -62,13 +62,13 @@ func sortOps(in []Op) ([]Op, error) {
 	ops := make([]Op, 0, len(in))
 	for _, op := range in {
 		if err := fsx.CheckPath(op.Path); err != nil {
-			return nil, fmt.Errorf("%w: path %q: %w", ErrPlan, op.Path, err)
+			return nil, fmt.Errorf("%w: path %q: %w", errPlan, op.Path, err)
 		}
-		if strings.HasPrefix(op.Path, StagingPrefix) {
-			return nil, fmt.Errorf("%q: names that begin with %s are reserved for forkcell and cannot be applied", op.Path, StagingPrefix)
+		if strings.HasPrefix(op.Path, stagingPrefix) {
+			return nil, fmt.Errorf("%q: names that begin with %s are reserved for forkcell and cannot be applied", op.Path, stagingPrefix)
 		}
 		if op.Path == "." && (!isDir(op.Old) || !isDir(op.New)) {
-			return nil, fmt.Errorf("%w: the root must stay a directory", ErrPlan)
+			return nil, fmt.Errorf("%w: the root must stay a directory", errPlan)
 		}
 		if op.Old != nil || op.New != nil {
 			ops = append(ops, op)
@@ -77,7 +77,7 @@ func sortOps(in []Op) ([]Op, error) {
 	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Path, b.Path) })
 	for i := 1; i < len(ops); i++ {
 		if ops[i].Path == ops[i-1].Path {
-			return nil, fmt.Errorf("%w: %q is there twice", ErrPlan, ops[i].Path)
+			return nil, fmt.Errorf("%w: %q is there twice", errPlan, ops[i].Path)
 		}
 	}
 	return ops, nil
@@ -125,7 +125,7 @@ func (pl *planner) isInside(op Op) (bool, error) {
 		case isDir(above.Old) && op.New == nil, isDir(above.New) && op.Old == nil:
 			return true, nil
 		}
-		return false, fmt.Errorf("%w: %q is below %q", ErrPlan, op.Path, above.Path)
+		return false, fmt.Errorf("%w: %q is below %q", errPlan, op.Path, above.Path)
 	}
 	return false, nil
 }
@@ -146,7 +146,7 @@ func (pl *planner) expect(op Op) error {
 		now.Digest = op.Old.Digest // it was not read
 		return conflict(op.Path, "has changed"+differences(op.Old, now, thenAndNow, pl.rec.Owners))
 	case now != nil && now.Stamp.Dev != pl.dev:
-		return fmt.Errorf("change %q: %w", op.Path, ErrMount)
+		return fmt.Errorf("change %q: %w", op.Path, errMount)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (pl *planner) sameMount(dir string, info fsx.Info) error {
 		return err
 	}
 	if id != pl.mount || info.Dev != pl.dev {
-		return fmt.Errorf("change what is in %q: %w", dir, ErrMount)
+		return fmt.Errorf("change what is in %q: %w", dir, errMount)
 	}
 	return nil
 }

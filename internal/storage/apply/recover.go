@@ -55,8 +55,8 @@ func recoverWith(ctx context.Context, target string, journal *fsx.Dir, opt Optio
 
 // reopen makes the session that the crash ended.
 func reopen(ctx context.Context, target string, journal *fsx.Dir, in intent, opt Options) (s *writing, committed bool, err error) {
-	if fsx.CheckPath(in.Staging) != nil || in.Staging != StagingPrefix+in.ID {
-		return nil, false, fmt.Errorf("%w: staging directory %q", ErrJournal, in.Staging)
+	if fsx.CheckPath(in.Staging) != nil || in.Staging != stagingPrefix+in.ID {
+		return nil, false, fmt.Errorf("%w: staging directory %q", errJournal, in.Staging)
 	}
 	rec := &record{Intent: in}
 	journalled, err := has(journal, journalFile)

@@ -118,7 +118,7 @@ func (st *stager) one(op Op, rel string, owner *owner) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: %s", ErrPlan, e.Kind)
+		return fmt.Errorf("%w: %s", errPlan, e.Kind)
 	}
 	return st.s.setRecorded(d, rel, e, owner)
 }
@@ -188,7 +188,7 @@ func (st *stager) file(op Op, rel string) (err error) {
 	}
 	got, _, err := h.Sum(op.New)
 	if err != nil || got != op.New.Digest || n != op.New.Size {
-		return ErrContents
+		return errContents
 	}
 	return nil
 }

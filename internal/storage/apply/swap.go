@@ -32,9 +32,9 @@ func (s *writing) swap(u unit) error {
 	case absent(err):
 		return conflict(op.Path, "is gone")
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("change %q: %w: %w", op.Path, ErrMount, err)
+		return fmt.Errorf("change %q: %w: %w", op.Path, errMount, err)
 	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("change %q: %w: %w", op.Path, ErrExchange, err)
+		return fmt.Errorf("change %q: %w: %w", op.Path, errExchange, err)
 	case err != nil:
 		return fmt.Errorf("change %q: %w", op.Path, err)
 	}

@@ -345,7 +345,7 @@ func (m *merger) parents(path string, now *tree.Entry, force bool) (ready bool, 
 		}
 		is, err := m.theirs(p)
 		if err != nil || is == nil {
-			return false, fmt.Errorf("look up %q: %w", p, cmp.Or(err, ErrPlan))
+			return false, fmt.Errorf("look up %q: %w", p, cmp.Or(err, errPlan))
 		}
 		m.plan[p] = Op{Path: p, Old: have, New: is}
 	}

@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	// ErrPath is returned for paths that are not plain relative paths: empty,
+	// errPath is returned for paths that are not plain relative paths: empty,
 	// absolute, with "." or ".." or empty components, or with a NUL byte.
-	ErrPath = errors.New("not a path beneath the directory")
+	errPath = errors.New("not a path beneath the directory")
 	// ErrNotRegular is returned when something else than a regular file is
 	// opened as one.
 	ErrNotRegular = errors.New("not a regular file")

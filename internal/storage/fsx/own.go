@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ErrTooLarge means that a file is larger than the limit of its reader.
-var ErrTooLarge = errors.New("too large")
+// errTooLarge means that a file is larger than the limit of its reader.
+var errTooLarge = errors.New("too large")
 
 // ReadOwn reads a file that the caller keeps for itself: a regular file of at
 // most limit bytes that belongs to the caller and has none of the forbidden
@@ -41,7 +41,7 @@ func ReadOwn(name string, forbidden fs.FileMode, limit int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+		return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit)
 	}
 	return text, err
 }

@@ -13,7 +13,7 @@ const maxChunk = 4000
 // beneathRules are the rules for every path with more than one component.
 const beneathRules = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// CheckPath returns ErrPath unless rel is "." or a plain relative path.
+// CheckPath returns errPath unless rel is "." or a plain relative path.
 func CheckPath(rel string) error {
 	if rel == "." {
 		return nil
@@ -22,10 +22,10 @@ func CheckPath(rel string) error {
 	for i := 0; i <= len(rel); i++ {
 		switch {
 		case i < len(rel) && rel[i] == 0:
-			return ErrPath
+			return errPath
 		case i == len(rel) || rel[i] == '/':
 			if c := rel[start:i]; c == "" || c == "." || c == ".." {
-				return ErrPath
+				return errPath
 			}
 			start = i + 1
 		}

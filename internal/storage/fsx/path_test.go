@@ -18,7 +18,7 @@ func TestCheckPath(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "/", "/a", "..", "../a", "a/..", "a/../b", "a//b", "a/", "a/./b", "./a", "a/.", "a\x00b"} {
-		if err := CheckPath(bad); !errors.Is(err, ErrPath) {
+		if err := CheckPath(bad); !errors.Is(err, errPath) {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
@@ -41,12 +41,12 @@ func TestEveryMethodRefusesBadPaths(t *testing.T) {
 			d.Remove(bad), d.RemoveAll(bad), d.Chmod(bad, 0o600), d.Chown(bad, 0, 0), d.Chtimes(bad, Time{}),
 			WriteFile(d, bad, nil, 0o600),
 		} {
-			if !errors.Is(err, ErrPath) {
+			if !errors.Is(err, errPath) {
 				t.Errorf("%q, method %d: got %v", bad, i, err)
 			}
 		}
 	}
-	if err := d.Rename("x", d, "../y", 0); !errors.Is(err, ErrPath) {
+	if err := d.Rename("x", d, "../y", 0); !errors.Is(err, errPath) {
 		t.Errorf("rename to a bad path: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ func (d *Dir) RemoveAll(rel string) error { return d.RemoveAllContext(context.Ba
 // removed by calling it again.
 func (d *Dir) RemoveAllContext(ctx context.Context, rel string) error {
 	if rel == "." {
-		return d.fail("remove", rel, ErrPath)
+		return d.fail("remove", rel, errPath)
 	}
 	r := remover{ctx: ctx, top: -1, root: os.Geteuid() == 0}
 	return d.change("remove", rel, func(p place) error { return r.remove(p, 0) })

@@ -37,7 +37,7 @@ func TestRemoveAll(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(outside, "keep")); err != nil {
 		t.Errorf("a link was followed: %v", err)
 	}
-	if err := d.RemoveAll("."); !errors.Is(err, ErrPath) {
+	if err := d.RemoveAll("."); !errors.Is(err, errPath) {
 		t.Errorf("the directory itself: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func WriteFile(d *Dir, rel string, data []byte, mode uint32) error {
 // writeFile calls before with the name of each effect, just before it.
 func writeFile(d *Dir, rel string, data []byte, mode uint32, before func(step string) error) (err error) {
 	if err := CheckPath(rel); err != nil || rel == "." {
-		return d.fail("write", rel, ErrPath)
+		return d.fail("write", rel, errPath)
 	}
 	if cut := strings.LastIndexByte(rel, '/'); cut >= 0 {
 		parent, err := d.OpenDir(rel[:cut])

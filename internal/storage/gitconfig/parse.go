@@ -27,8 +27,8 @@ func (s Setting) Name() string {
 	return s.Section + "." + s.Subsection + "." + s.Key
 }
 
-// ErrSyntax means that a text is not a configuration that git would accept.
-var ErrSyntax = errors.New("not a git configuration")
+// errSyntax means that a text is not a configuration that git would accept.
+var errSyntax = errors.New("not a git configuration")
 
 // Parse reads a configuration.
 func Parse(text string) ([]Setting, error) {
@@ -51,7 +51,7 @@ func Parse(text string) ([]Setting, error) {
 			}
 			list = append(list, s)
 		default:
-			return nil, ErrSyntax
+			return nil, errSyntax
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (p *parser) header(s *Setting) error {
 	if c := p.peek(); c == ' ' || c == '\t' {
 		p.rest = strings.TrimLeft(p.rest, " \t")
 		if p.next() != '"' {
-			return ErrSyntax
+			return errSyntax
 		}
 		sub, err := p.subsection()
 		if err != nil {
@@ -112,7 +112,7 @@ func (p *parser) header(s *Setting) error {
 		s.Subsection = sub
 	}
 	if p.next() != ']' || s.Section == "" {
-		return ErrSyntax
+		return errSyntax
 	}
 	return nil
 }
@@ -126,15 +126,15 @@ func (p *parser) subsection() (string, error) {
 		case '"':
 			return b.String(), nil
 		case '\n', 0:
-			return "", ErrSyntax
+			return "", errSyntax
 		case '\\':
 			if c = p.next(); c == '\n' || c == 0 {
-				return "", ErrSyntax
+				return "", errSyntax
 			}
 		}
 		b.WriteByte(c)
 	}
-	return "", ErrSyntax
+	return "", errSyntax
 }
 
 // setting reads a key and its value.
@@ -148,7 +148,7 @@ func (p *parser) setting(s *Setting) error {
 		s.Bare = true
 		return nil
 	default:
-		return ErrSyntax
+		return errSyntax
 	}
 	var err error
 	s.Value, err = p.value()
@@ -165,11 +165,11 @@ func (p *parser) value() (string, error) {
 		switch {
 		case c == '\n':
 			if quoted {
-				return "", ErrSyntax
+				return "", errSyntax
 			}
 			return b.String()[:keep], nil
 		case c == 0:
-			return "", ErrSyntax
+			return "", errSyntax
 		case !quoted && (c == '#' || c == ';'):
 			_, p.rest, _ = strings.Cut(p.rest, "\n")
 			return b.String()[:keep], nil
@@ -180,7 +180,7 @@ func (p *parser) value() (string, error) {
 		case c == '\\':
 			var ok bool
 			if c, ok = unescape(p.next()); !ok {
-				return "", ErrSyntax
+				return "", errSyntax
 			}
 			if c == 0 { // the value goes on in the next line
 				continue
@@ -195,7 +195,7 @@ func (p *parser) value() (string, error) {
 		}
 	}
 	if quoted {
-		return "", ErrSyntax
+		return "", errSyntax
 	}
 	return b.String()[:keep], nil
 }

@@ -55,7 +55,7 @@ type Options struct {
 
 // Safe returns a configuration without the settings that may run programs, read
 // other files or hold credentials, and the names of those settings. A text that
-// cannot be read becomes an empty configuration, and ErrSyntax.
+// cannot be read becomes an empty configuration, and errSyntax.
 func Safe(text string, opt Options) (safe string, removed []string, err error) {
 	settings, err := Parse(text)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 )
 
-// ErrNotFound means that no program of a name may be started.
-var ErrNotFound = errors.New("no such program in the directories of PATH that no cell has written")
+// errNotFound means that no program of a name may be started.
+var errNotFound = errors.New("no such program in the directories of PATH that no cell has written")
 
 // Finder finds programs along a search path.
 type Finder struct{ dirs, closed []string }
@@ -68,14 +68,14 @@ func (f Finder) isClosed(path string) bool {
 // program.
 func (f Finder) Look(name string) (string, error) {
 	if name == "" || strings.Contains(name, "/") {
-		return "", ErrNotFound
+		return "", errNotFound
 	}
 	for _, dir := range f.dirs {
 		if path, err := exec.LookPath(dir + "/" + name); err == nil && !f.isClosed(path) {
 			return path, nil
 		}
 	}
-	return "", ErrNotFound
+	return "", errNotFound
 }
 
 // Path returns the directories as the value of a PATH: for the programs that a program

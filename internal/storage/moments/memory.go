@@ -185,8 +185,8 @@ func Owner(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, scratchSuffix), pausedSuffix)
 }
 
-// IDs lists the images.
-func (s Store) IDs() ([]string, error) {
+// ids lists the images.
+func (s Store) ids() ([]string, error) {
 	dir, err := s.home.OpenDir(Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

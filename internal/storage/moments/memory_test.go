@@ -231,14 +231,14 @@ func TestPrivate(t *testing.T) {
 	if info, err := os.Stat(dir + "/" + Run); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	ids, err := s.IDs()
+	ids, err := s.ids()
 	if err != nil || len(ids) != 1 || ids[0] != "chk_1" {
 		t.Errorf("%v, %v", ids, err)
 	}
 	if err := errors.Join(s.Image("chk_1").Remove(), s.Image("chk_2").Remove()); err != nil {
 		t.Error(err)
 	}
-	if ids, err := s.IDs(); err != nil || len(ids) != 0 {
+	if ids, err := s.ids(); err != nil || len(ids) != 0 {
 		t.Errorf("%v, %v", ids, err)
 	}
 }

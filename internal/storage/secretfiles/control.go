@@ -96,7 +96,7 @@ func controlGroups() []controlGroup {
 		{"login or credential setting", Shown, []string{
 			".ssh", ".gnupg", ".aws", "**/.docker/config.json", "**/.docker/cli-plugins", "**/.kube/config", ".netrc", "_netrc", ".git-credentials", ".terraformrc",
 		}},
-		{"forkcell's own rules", Shown, []string{IgnoreFile, ".forkcell"}},
+		{"forkcell's own rules", Shown, []string{ignoreFile, ".forkcell"}},
 	}
 }
 

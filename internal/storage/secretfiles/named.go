@@ -164,19 +164,6 @@ func (n *Named) Find(p string, isDir bool) (what string, yes bool) {
 	return "named by " + quote.Path(by), true
 }
 
-// Paths returns the paths that are named, sorted.
-func (n *Named) Paths() []string {
-	var list []string
-	for p := range n.files {
-		list = append(list, p)
-	}
-	for p := range n.dirs {
-		list = append(list, p)
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
 type namedFinder struct {
 	files  gitread.Files
 	root   string // ends in a slash

@@ -23,8 +23,8 @@ func defaults() []string {
 // Defaults returns the secret rules that hold unless they are switched off.
 func Defaults() []string { return defaults() }
 
-// IgnoreFile is the name of the file at a source's root that adds rules.
-const IgnoreFile = ".forkcellignore"
+// ignoreFile is the name of the file at a source's root that adds rules.
+const ignoreFile = ".forkcellignore"
 
 // maxIgnoreFile bounds the rules that a source can add.
 const (
@@ -43,7 +43,7 @@ type Options struct {
 	// Extra are the operator's patterns. They come last: "!x" takes back what any
 	// rule before it left out.
 	Extra []string
-	// IgnoreFile is the content of the source's .forkcellignore. It can only add
+	// ignoreFile is the content of the source's .forkcellignore. It can only add
 	// rules: "!x" in it takes back its own patterns, never a secret rule, because
 	// the author of a source does not decide about secrets.
 	IgnoreFile []byte
@@ -107,7 +107,7 @@ func build(secret, file, extra []string) (*Rules, error) {
 		return nil, err
 	}
 	if r.file, err = newList(file, false); err != nil {
-		return nil, fmt.Errorf("%s: %w", IgnoreFile, err)
+		return nil, fmt.Errorf("%s: %w", ignoreFile, err)
 	}
 	if r.extra, err = newList(extra, false); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (r *Rules) CheckNew() error {
 	for _, c := range []struct {
 		of   string
 		list *list
-	}{{IgnoreFile, r.file}, {"the excluded patterns", r.extra}} {
+	}{{ignoreFile, r.file}, {"the excluded patterns", r.extra}} {
 		if work := c.list.work(); work > maxWork {
 			return fmt.Errorf("%s: %w: the wildcards take too much work, %d units of at most %d", c.of, ErrPattern, work, maxWork)
 		}
@@ -133,7 +133,7 @@ func (r *Rules) CheckNew() error {
 // empty lines and unescaped blanks at the end of a line.
 func readIgnoreFile(b []byte) ([]string, error) {
 	if len(b) > maxIgnoreFile {
-		return nil, fmt.Errorf("%s: %w: more than %d bytes", IgnoreFile, ErrPattern, maxIgnoreFile)
+		return nil, fmt.Errorf("%s: %w: more than %d bytes", ignoreFile, ErrPattern, maxIgnoreFile)
 	}
 	var out []string
 	for line := range strings.SplitSeq(strings.TrimPrefix(string(b), "\ufeff"), "\n") {
@@ -147,7 +147,7 @@ func readIgnoreFile(b []byte) ([]string, error) {
 		out = append(out, line)
 	}
 	if len(out) > maxIgnoreRules {
-		return nil, fmt.Errorf("%s: %w: more than %d patterns", IgnoreFile, ErrPattern, maxIgnoreRules)
+		return nil, fmt.Errorf("%s: %w: more than %d patterns", ignoreFile, ErrPattern, maxIgnoreRules)
 	}
 	return out, nil
 }

@@ -398,8 +398,8 @@ func (tx *Tx) Names(cellID string) (map[string][]string, error) {
 // Label is a name that a cell gave to a checkpoint.
 type Label struct{ CellID, Name, Checkpoint string }
 
-// NamedCheckpoints lists every name.
-func (tx *Tx) NamedCheckpoints() ([]Label, error) {
+// namedCheckpoints lists every name.
+func (tx *Tx) namedCheckpoints() ([]Label, error) {
 	return all(tx, func(r *sqlite.Stmt) (Label, error) {
 		return Label{r.ColumnText(0), r.ColumnText(1), r.ColumnText(2)}, nil
 	}, "SELECT cell_id, name, checkpoint_id FROM names ORDER BY cell_id, name")

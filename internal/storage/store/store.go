@@ -25,8 +25,8 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/fsx"
 )
 
-// Format is the newest layout of a home that this program knows.
-const Format = 1
+// format is the newest layout of a home that this program knows.
+const format = 1
 
 // Errors that callers distinguish.
 var (
@@ -56,8 +56,8 @@ const (
 
 func (m Mode) creates() bool { return m == Create || m == Serve }
 
-// Home is the content of home.json.
-type Home struct {
+// home is the content of home.json.
+type home struct {
 	Format int    `json:"format"`
 	ID     string `json:"home_id"`
 }
@@ -65,7 +65,7 @@ type Home struct {
 // Store is an open home.
 type Store struct {
 	path string
-	home Home
+	home home
 	dir  *fsx.Dir
 
 	mu         sync.Mutex // one connection that writes, one user at a time
@@ -186,14 +186,14 @@ func (s *Store) loadHome(mode Mode) error {
 	defer f.Close()
 	dec := json.NewDecoder(f)
 	if err := dec.Decode(&s.home); err != nil || s.home.ID == "" {
-		s.home = Home{}
+		s.home = home{}
 		if mode == Rescue {
 			return nil // NameHome writes it anew
 		}
 		return fmt.Errorf("%w: home.json is damaged: %w", ErrDatabase, errors.Join(err, errors.New("no home_id")))
 	}
-	if s.home.Format > Format {
-		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewer, s.home.Format, Format)
+	if s.home.Format > format {
+		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewer, s.home.Format, format)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (s *Store) NameHome(id string) error {
 }
 
 func (s *Store) writeHome(id string) error {
-	s.home = Home{Format: Format, ID: id}
+	s.home = home{Format: format, ID: id}
 	data, err := json.Marshal(s.home)
 	if err != nil {
 		return err

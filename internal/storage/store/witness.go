@@ -104,7 +104,7 @@ func (w *Witness) read(tx *Tx) (err error) {
 	if w.Checkpoints, err = tx.Checkpoints(""); err != nil {
 		return err
 	}
-	if w.Labels, err = tx.NamedCheckpoints(); err != nil {
+	if w.Labels, err = tx.namedCheckpoints(); err != nil {
 		return err
 	}
 	if w.Runs, err = tx.Runs(""); err != nil {

@@ -50,7 +50,7 @@ func TestChangesIdentity(t *testing.T) {
 	must(t, 0, w.SetChanges("system:/usr", root, Links{}))
 	must(t, 0, w.SetArea("empty", newModel().build(t, w), Links{}))
 	must(t, 0, w.SetChanges("changes", newModel().build(t, w), Links{}))
-	if err := w.SetArea("x", Entry{Kind: KindDir, Mode: 0o755, Sub: root.Sub, Opaque: true}, Links{}); !errors.Is(err, ErrInvalid) {
+	if err := w.SetArea("x", Entry{Kind: KindDir, Mode: 0o755, Sub: root.Sub, Opaque: true}, Links{}); !errors.Is(err, errInvalid) {
 		t.Errorf("an opaque root of a plain tree: %v", err)
 	}
 	roots, err := w.Close()

@@ -69,7 +69,7 @@ func rewritten(e Entry, rewrite func(e *Entry)) (Entry, error) {
 		rewrite(&e)
 	}
 	if e.Name != name || e.Kind != kind || e.Sub != sub {
-		return Entry{}, fmt.Errorf("%q was replaced: %w", name, ErrInvalid)
+		return Entry{}, fmt.Errorf("%q was replaced: %w", name, errInvalid)
 	}
 	return e, nil
 }

@@ -101,10 +101,10 @@ func TestMissingPack(t *testing.T) {
 		t.Error(err)
 	}
 	for _, layer := range []string{"", "..", "a/b", ".x", strings.Repeat("a", maxLayer+1)} {
-		if _, err := Load(s, layer); !errors.Is(err, ErrInvalid) {
+		if _, err := Load(s, layer); !errors.Is(err, errInvalid) {
 			t.Errorf("%q: %v", layer, err)
 		}
-		if _, err := NewWriter(io.Discard, layer, s); !errors.Is(err, ErrInvalid) {
+		if _, err := NewWriter(io.Discard, layer, s); !errors.Is(err, errInvalid) {
 			t.Errorf("%q: %v", layer, err)
 		}
 	}

@@ -51,7 +51,7 @@ type DiffOptions struct {
 // and equal parts of wide directories, are not read. A directory that came or
 // went is listed with everything below it. Hard links are not compared.
 //
-// Either may be nil: a tree with nothing in it. A path that is longer than MaxPath
+// Either may be nil: a tree with nothing in it. A path that is longer than maxPath
 // ends it with a *LongPathError: the list would grow with the square of the depth.
 //
 // Of two trees of changes, of which either may be nil too, it lists what someone
@@ -146,7 +146,7 @@ type differ struct {
 // newDiffer returns nil if there is nothing to compare.
 func newDiffer(a, b *Tree, opt DiffOptions) (*differ, error) {
 	if a != nil && b != nil && a.Changes() != b.Changes() {
-		return nil, fmt.Errorf("diff: a tree of changes and a plain one: %w", ErrInvalid)
+		return nil, fmt.Errorf("diff: a tree of changes and a plain one: %w", errInvalid)
 	}
 	if a == nil && b == nil {
 		return nil, nil //nolint:nilnil // as documented

@@ -37,7 +37,7 @@ func (w *Writer) Edit(old *Tree, n Node) *DirEdit {
 		e.rd = old.rd
 	}
 	if e.old.absent() {
-		e.err = fmt.Errorf("edit a directory without a node: %w", ErrInvalid)
+		e.err = fmt.Errorf("edit a directory without a node: %w", errInvalid)
 	}
 	return e
 }
@@ -58,7 +58,7 @@ func (e *DirEdit) Exact() *DirEdit {
 // Put adds an entry or replaces the one with its name. Fields that
 // its kind does not have are cleared. Node returns an error.
 func (e *DirEdit) Put(x Entry) {
-	err := ValidName(x.Name)
+	err := validName(x.Name)
 	if err == nil {
 		x, err = canonical(x)
 	}

@@ -213,7 +213,7 @@ func TestCopyAllKeepsThings(t *testing.T) {
 				spoil(e)
 			}
 		})
-		if !errors.Is(err, ErrInvalid) {
+		if !errors.Is(err, errInvalid) {
 			t.Errorf("rewritten %s: %v", name, err)
 		}
 	}

@@ -30,9 +30,9 @@ var (
 	ErrCorrupt = errors.New("corrupt manifest")
 	// ErrNewerFormat means that a pack was written by a newer program.
 	ErrNewerFormat = errors.New("newer manifest format than this program knows")
-	// ErrInvalid means that an entry, a name, a path or a link table is not one
+	// errInvalid means that an entry, a name, a path or a link table is not one
 	// that a tree may hold.
-	ErrInvalid = errors.New("not valid in a tree")
+	errInvalid = errors.New("not valid in a tree")
 )
 
 // Kind is the type of an entry. Its values are part of the formats.
@@ -97,7 +97,7 @@ func ParseHash(s string) (Hash, error) {
 	var h Hash
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(h) || s != strings.ToLower(s) {
-		return Hash{}, fmt.Errorf("parse hash %q: want 64 lower-case hexadecimal digits: %w", s, ErrInvalid)
+		return Hash{}, fmt.Errorf("parse hash %q: want 64 lower-case hexadecimal digits: %w", s, errInvalid)
 	}
 	copy(h[:], b)
 	return h, nil
@@ -162,15 +162,15 @@ const (
 	nsecPerSec   = 1_000_000_000
 )
 
-// ValidName returns why a name cannot be an entry's, or nil.
-func ValidName(name string) error {
+// validName returns why a name cannot be an entry's, or nil.
+func validName(name string) error {
 	switch {
 	case name == "", name == ".", name == "..":
-		return fmt.Errorf("name %q: %w", name, ErrInvalid)
+		return fmt.Errorf("name %q: %w", name, errInvalid)
 	case strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrInvalid)
+		return fmt.Errorf("name %q has a slash or a NUL: %w", name, errInvalid)
 	case len(name) > maxName:
-		return fmt.Errorf("name of %d bytes: %w", len(name), ErrInvalid)
+		return fmt.Errorf("name of %d bytes: %w", len(name), errInvalid)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func validLayer(layer string) error {
 		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 	}
 	if !ok {
-		return fmt.Errorf("layer name %q: %w", layer, ErrInvalid)
+		return fmt.Errorf("layer name %q: %w", layer, errInvalid)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func canonical(e Entry) (Entry, error) {
 // checkEntry returns why e is not in canonical form, apart from its name.
 func checkEntry(e *Entry) error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("entry %q: %s: %w", e.Name, fmt.Sprintf(format, args...), ErrInvalid)
+		return fmt.Errorf("entry %q: %s: %w", e.Name, fmt.Sprintf(format, args...), errInvalid)
 	}
 	switch {
 	case e.Kind < KindFile || e.Kind > KindWhiteout:

@@ -20,11 +20,11 @@ type linksRef struct {
 
 // check returns why the table is not canonical.
 func (l Links) check() error {
-	bad := func(p string) error { return fmt.Errorf("hard links of %q: %w", p, ErrInvalid) }
+	bad := func(p string) error { return fmt.Errorf("hard links of %q: %w", p, errInvalid) }
 	seen := make(map[string]struct{})
 	for i, g := range l.Groups {
 		if len(g) < 2 {
-			return fmt.Errorf("hard-link group of %d paths: %w", len(g), ErrInvalid)
+			return fmt.Errorf("hard-link group of %d paths: %w", len(g), errInvalid)
 		}
 		if i > 0 && l.Groups[i-1][0] >= g[0] {
 			return bad(g[0])
@@ -35,7 +35,7 @@ func (l Links) check() error {
 			}
 			seen[p] = struct{}{}
 			for name := range strings.SplitSeq(p, "/") {
-				if ValidName(name) != nil {
+				if validName(name) != nil {
 					return bad(p)
 				}
 			}

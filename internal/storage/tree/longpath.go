@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// MaxPath is the length of the longest path that a system call accepts.
-const MaxPath = 4095
+// maxPath is the length of the longest path that a system call accepts.
+const maxPath = 4095
 
-// LongPathError means that a path is longer than MaxPath.
+// LongPathError means that a path is longer than maxPath.
 type LongPathError struct{ Path string }
 
 func (e *LongPathError) Error() string {
-	return fmt.Sprintf("below %q there is a path of more than %d bytes", e.Top(), MaxPath)
+	return fmt.Sprintf("below %q there is a path of more than %d bytes", e.Top(), maxPath)
 }
 
 // Top returns the first name of the path.
@@ -21,9 +21,9 @@ func (e *LongPathError) Top() string {
 	return top
 }
 
-// CheckLength returns a *LongPathError for a path that is longer than MaxPath.
+// CheckLength returns a *LongPathError for a path that is longer than maxPath.
 func CheckLength(path string) error {
-	if len(path) > MaxPath {
+	if len(path) > maxPath {
 		return &LongPathError{path}
 	}
 	return nil

@@ -194,7 +194,7 @@ func split(level int, hs []hashedEntry, store func(p *part, level int) error) (p
 		return makeLeaf(sortedByName(entries)), nil
 	}
 	if level >= maxLevel {
-		return part{}, fmt.Errorf("%d names with one hash: %w", len(hs), ErrInvalid)
+		return part{}, fmt.Errorf("%d names with one hash: %w", len(hs), errInvalid)
 	}
 	kids := new([fanOut]part)
 	for len(hs) > 0 {

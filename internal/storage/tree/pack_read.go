@@ -74,7 +74,7 @@ func openPack(packs Packs, layer string) (*pack, error) {
 		return nil, fmt.Errorf("open manifest: %w", err)
 	}
 	if packs == nil {
-		return nil, fmt.Errorf("manifest of layer %q: no packs to read: %w", layer, ErrInvalid)
+		return nil, fmt.Errorf("manifest of layer %q: no packs to read: %w", layer, errInvalid)
 	}
 	r, size, err := packs.Pack(layer)
 	if err != nil {

@@ -86,7 +86,7 @@ func (w *Writer) append(b []byte) (ref, error) {
 		return ref{}, w.err
 	}
 	if w.closed {
-		return ref{}, fmt.Errorf("manifest of layer %q is closed: %w", w.layer, ErrInvalid)
+		return ref{}, fmt.Errorf("manifest of layer %q is closed: %w", w.layer, errInvalid)
 	}
 	r := ref{layer: w.layer, offset: w.offset, length: int64(len(b))}
 	if _, err := w.out.Write(b); err != nil {
@@ -186,7 +186,7 @@ func (w *Writer) SetAreaKeepLinks(name string, root Entry, from *Tree) error {
 // validArea accepts any name that can be read again; it is no path.
 func validArea(name string) error {
 	if name == "" || len(name) > maxArea || strings.IndexByte(name, 0) >= 0 {
-		return fmt.Errorf("area %q: %w", name, ErrInvalid)
+		return fmt.Errorf("area %q: %w", name, errInvalid)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (w *Writer) setArea(name string, root Entry, links linksRef, changes bool) 
 		return fmt.Errorf("root of area %q: %w", name, err)
 	}
 	if root.Kind != KindDir || !changes && (root.Opaque || root.Below != (Below{})) {
-		return fmt.Errorf("root of area %q: %s: %w", name, root.Kind, ErrInvalid)
+		return fmt.Errorf("root of area %q: %s: %w", name, root.Kind, errInvalid)
 	}
 	a := area{name: name, layer: w.layer, changes: changes, entry: root, links: links}
 	a.root, a.meta = hashArea(&a, viewRoot), hashArea(&a, viewMeta)
@@ -209,7 +209,7 @@ func (w *Writer) setArea(name string, root Entry, links linksRef, changes bool) 
 	defer w.mu.Unlock()
 	i, twice := slices.BinarySearchFunc(w.areas, name, func(a area, s string) int { return strings.Compare(a.name, s) })
 	if twice || len(w.areas) >= maxAreas {
-		return fmt.Errorf("duplicate area %q, or too many areas: %w", name, ErrInvalid)
+		return fmt.Errorf("duplicate area %q, or too many areas: %w", name, errInvalid)
 	}
 	w.areas = slices.Insert(w.areas, i, a)
 	return nil
@@ -224,7 +224,7 @@ func (w *Writer) Close() (map[string]AreaRoots, error) {
 		return nil, w.err
 	}
 	if w.closed {
-		return nil, fmt.Errorf("manifest of layer %q is closed: %w", w.layer, ErrInvalid)
+		return nil, fmt.Errorf("manifest of layer %q is closed: %w", w.layer, errInvalid)
 	}
 	w.closed = true
 	areas := &encoder{index: w.place}
@@ -245,7 +245,7 @@ func (w *Writer) Close() (map[string]AreaRoots, error) {
 	}
 	f.b = append(f.b, areas.b...)
 	if len(f.b) > maxFooter {
-		return nil, w.keepError(fmt.Errorf("footer of %d bytes: %w", len(f.b), ErrInvalid))
+		return nil, w.keepError(fmt.Errorf("footer of %d bytes: %w", len(f.b), errInvalid))
 	}
 	sum := footerSum(packHeader(w.layer, packVersion), f.b, w.offset)
 	f.b = binary.BigEndian.AppendUint64(f.b, uint64(w.offset))

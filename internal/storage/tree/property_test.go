@@ -18,7 +18,7 @@ import (
 func anyName() *rapid.Generator[string] {
 	odd := rapid.SampledFrom([]string{"a", "a.b", "a-b", "a b", "\xff", "\x01", "...", ".wh.x", "é", "a\n", "-"})
 	raw := rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 6), func(b []byte) string { return string(b) })
-	return rapid.OneOf(odd, raw).Filter(func(s string) bool { return ValidName(s) == nil })
+	return rapid.OneOf(odd, raw).Filter(func(s string) bool { return validName(s) == nil })
 }
 
 func anyEntry(t *rapid.T, layer string) Entry {
@@ -108,7 +108,7 @@ func (m model) set(p string, e Entry) {
 // move renames a directory with its contents.
 func (m model) move(t *rapid.T, dir, layer string) {
 	to := "moved-" + anyName().Draw(t, "to")
-	if _, there := m[to]; there || dir == "." || ValidName(to) != nil {
+	if _, there := m[to]; there || dir == "." || validName(to) != nil {
 		return
 	}
 	for p, e := range maps.Clone(m) {

@@ -115,7 +115,7 @@ func (rd *reader) pack(layer string) (*pack, error) {
 // record reads one record and checks and removes its checksum.
 func (rd *reader) record(r ref) (*pack, []byte, error) {
 	if r.length == 0 {
-		return nil, nil, fmt.Errorf("read manifest: node without a place: %w", ErrInvalid)
+		return nil, nil, fmt.Errorf("read manifest: node without a place: %w", errInvalid)
 	}
 	p, err := rd.pack(r.layer)
 	if err != nil {

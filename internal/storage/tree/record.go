@@ -32,7 +32,7 @@ func checksum(b []byte) uint32 {
 // finish appends the checksum of a record.
 func (e *encoder) finish() ([]byte, error) {
 	if len(e.b) > maxRecord-checkSize {
-		return nil, fmt.Errorf("record of %d bytes: %w", len(e.b), ErrInvalid)
+		return nil, fmt.Errorf("record of %d bytes: %w", len(e.b), errInvalid)
 	}
 	return binary.BigEndian.AppendUint32(e.b, checksum(e.b)), nil
 }
@@ -93,7 +93,7 @@ func (d *decoder) entries() []Entry {
 		if d.err != nil {
 			return nil
 		}
-		if err := ValidName(e.Name); err != nil {
+		if err := validName(e.Name); err != nil {
 			d.fail(err.Error())
 			return nil
 		}

@@ -93,7 +93,7 @@ func TestPutRefuses(t *testing.T) {
 			d := w.NewDir()
 			d.Put(ok)
 			d.Put(e)
-			if _, err := d.Node(); !errors.Is(err, ErrInvalid) {
+			if _, err := d.Node(); !errors.Is(err, errInvalid) {
 				t.Errorf("accepted: %v", err)
 			}
 		})
@@ -132,7 +132,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	for _, p := range []string{"", "/a", "a/", "dir//fifo", "dir/../a", "./a", "dir/\x00"} {
-		if _, ok, err := tr.Lookup(p); ok || !errors.Is(err, ErrInvalid) {
+		if _, ok, err := tr.Lookup(p); ok || !errors.Is(err, errInvalid) {
 			t.Errorf("%q: %v %v", p, ok, err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestLinksTable(t *testing.T) {
 	} {
 		w := store{}.writer(t, "one")
 		n, err := w.NewDir().Node()
-		if err := w.SetArea("workspace", Entry{Kind: KindDir, Sub: must(t, n, err)}, Links{groups}); !errors.Is(err, ErrInvalid) {
+		if err := w.SetArea("workspace", Entry{Kind: KindDir, Sub: must(t, n, err)}, Links{groups}); !errors.Is(err, errInvalid) {
 			t.Errorf("%q: %v", groups, err)
 		}
 	}
@@ -267,16 +267,16 @@ func TestAreas(t *testing.T) {
 		must(t, 0, w.SetArea(name, dir, Links{}))
 	}
 	for name, root := range map[string]Entry{"home": dir, "": dir, "a\x00b": dir, "x": {Kind: KindFifo}} {
-		if err := w.SetArea(name, root, Links{}); !errors.Is(err, ErrInvalid) {
+		if err := w.SetArea(name, root, Links{}); !errors.Is(err, errInvalid) {
 			t.Errorf("area %q: %v", name, err)
 		}
 	}
 	_, err = w.Close()
 	must(t, 0, err)
-	if _, err := w.Close(); !errors.Is(err, ErrInvalid) {
+	if _, err := w.Close(); !errors.Is(err, errInvalid) {
 		t.Errorf("closed twice: %v", err)
 	}
-	if _, err := w.NewDir().Node(); !errors.Is(err, ErrInvalid) {
+	if _, err := w.NewDir().Node(); !errors.Is(err, errInvalid) {
 		t.Errorf("written after close: %v", err)
 	}
 	m, err := Load(s, "one")
@@ -295,7 +295,7 @@ func TestHashText(t *testing.T) {
 		t.Errorf("%v %v", got, err)
 	}
 	for _, s := range []string{"", "ab", strings.ToUpper(h.String()), h.String() + "00", strings.Repeat("z", 64)} {
-		if _, err := ParseHash(s); !errors.Is(err, ErrInvalid) {
+		if _, err := ParseHash(s); !errors.Is(err, errInvalid) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}

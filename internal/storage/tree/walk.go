@@ -31,7 +31,7 @@ func (t *Tree) Lookup(path string) (Entry, bool, error) {
 		return e, true, nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		if err := ValidName(name); err != nil {
+		if err := validName(name); err != nil {
 			return Entry{}, false, fmt.Errorf("look up %q: %w", path, err)
 		}
 		if e.Kind != KindDir {

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver/native"
 )
 
-// RuntimeName is the file name of the runtime.
-const RuntimeName = "forkcell-gvisor"
+// runtimeName is the file name of the runtime.
+const runtimeName = "forkcell-gvisor"
 
 // Options configure a Driver. The zero value is right for use.
 type Options struct {
@@ -65,19 +65,19 @@ func (d *Driver) runtime() (string, error) {
 		return d.opt.Runtime, nil
 	}
 	if own, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(own), RuntimeName)
+		beside := filepath.Join(filepath.Dir(own), runtimeName)
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 			return beside, nil
 		}
 	}
 	path, err := "", os.ErrNotExist
 	if d.opt.Find != nil {
-		path, err = d.opt.Find(RuntimeName)
+		path, err = d.opt.Find(runtimeName)
 	}
 	if err != nil {
 		return "", &driver.UnenforceableError{
 			Control: "the gvisor runtime",
-			Reason:  RuntimeName + " is neither beside forkcell nor in PATH",
+			Reason:  runtimeName + " is neither beside forkcell nor in PATH",
 			Remedy:  "build it with make gvisor and put it beside forkcell",
 		}
 	}

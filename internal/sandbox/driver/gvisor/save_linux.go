@@ -281,7 +281,7 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 	}
 	switch {
 	case here.Runtime != guest.Runtime || here.Program != guest.Program:
-		return guest, &driver.SavedError{Reason: "it was saved by another version of forkcell or " + RuntimeName}
+		return guest, &driver.SavedError{Reason: "it was saved by another version of forkcell or " + runtimeName}
 	case here.Shape != guest.Shape:
 		return guest, &driver.SavedError{
 			Reason: "it was saved with another user, other rights, or other paths that can be written",

@@ -26,8 +26,8 @@ type Manager struct {
 	Reads []string
 }
 
-// Managers lists the package managers.
-func Managers() []Manager {
+// managers lists the package managers.
+func managers() []Manager {
 	about := []string{"--version", "--help", "-h"}
 	return []Manager{
 		{"apk", []string{"/usr/sbin/apk", "/usr/bin/apk", "/sbin/apk"}, append([]string{"info", "list", "search", "version"}, about...)},
@@ -42,7 +42,7 @@ func Managers() []Manager {
 
 // Find returns the package manager of a name.
 func Find(name string) (Manager, bool) {
-	list := Managers()
+	list := managers()
 	i := slices.IndexFunc(list, func(m Manager) bool { return m.Name == name })
 	if i < 0 {
 		return Manager{}, false
@@ -52,7 +52,7 @@ func Find(name string) (Manager, bool) {
 
 // FindInstalled returns the package managers that are there, each with its one path.
 func FindInstalled(exists func(path string) bool) (list []Manager) {
-	for _, m := range Managers() {
+	for _, m := range managers() {
 		if i := slices.IndexFunc(m.Paths, exists); i >= 0 {
 			m.Paths = m.Paths[i : i+1]
 			list = append(list, m)

@@ -63,26 +63,26 @@ func (l Limits) neededControls() []Control {
 func (l Limits) check() error {
 	switch {
 	case l.Memory < 0:
-		return fmt.Errorf("%w: memory %d", ErrLimit, l.Memory)
+		return fmt.Errorf("%w: memory %d", errLimit, l.Memory)
 	case l.CPUsMilli < 0:
-		return fmt.Errorf("%w: cpus %d/1000", ErrLimit, l.CPUsMilli)
+		return fmt.Errorf("%w: cpus %d/1000", errLimit, l.CPUsMilli)
 	case l.CPUsMilli > 0 && l.CPUsMilli < minCPUsMilli:
-		return fmt.Errorf("%w: cpus %d/1000: the least is %d/1000", ErrLimit, l.CPUsMilli, minCPUsMilli)
+		return fmt.Errorf("%w: cpus %d/1000: the least is %d/1000", errLimit, l.CPUsMilli, minCPUsMilli)
 	case l.PIDs < 0:
-		return fmt.Errorf("%w: pids %d", ErrLimit, l.PIDs)
+		return fmt.Errorf("%w: pids %d", errLimit, l.PIDs)
 	}
 	return nil
 }
 
 var (
-	// ErrLimit marks a limit that no host could set.
-	ErrLimit = errors.New("impossible limit")
-	// ErrID marks an id that cannot be part of a group's name.
-	ErrID = errors.New("bad group id")
-	// ErrExists says that a group of this id exists already.
-	ErrExists = errors.New("group exists")
-	// ErrUnsupported is in the chain of every UnsupportedError.
-	ErrUnsupported = errors.New("control not available")
+	// errLimit marks a limit that no host could set.
+	errLimit = errors.New("impossible limit")
+	// errID marks an id that cannot be part of a group's name.
+	errID = errors.New("bad group id")
+	// errExists says that a group of this id exists already.
+	errExists = errors.New("group exists")
+	// errUnsupported is in the chain of every UnsupportedError.
+	errUnsupported = errors.New("control not available")
 )
 
 // UnsupportedError means that this host cannot do what was asked.
@@ -95,8 +95,8 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("cgroup: %s cannot be enforced: %s", e.Control, e.Reason)
 }
 
-// Unwrap makes errors.Is(err, ErrUnsupported) true.
-func (e *UnsupportedError) Unwrap() error { return ErrUnsupported }
+// Unwrap makes errors.Is(err, errUnsupported) true.
+func (e *UnsupportedError) Unwrap() error { return errUnsupported }
 
 // Status is one word about a control.
 type Status string
@@ -126,7 +126,7 @@ const maxID = 128
 // checkID accepts what is safe as a part of a file name and of a line.
 func checkID(id string) error {
 	if id == "" || len(id) > maxID {
-		return fmt.Errorf("%w: %d bytes long", ErrID, len(id))
+		return fmt.Errorf("%w: %d bytes long", errID, len(id))
 	}
 	for i := range len(id) {
 		c := id[i]
@@ -134,7 +134,7 @@ func checkID(id string) error {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
 		case c == '.' && i > 0:
 		default:
-			return fmt.Errorf("%w: %q", ErrID, id)
+			return fmt.Errorf("%w: %q", errID, id)
 		}
 	}
 	return nil

@@ -331,15 +331,15 @@ func TestCreateRefuses(t *testing.T) {
 	v1Groups(f)
 	h := f.detect(Options{Without: []Control{Memory}}, "cgroup.procs")
 	var unsupported *UnsupportedError
-	if _, err := h.Create("a", Limits{Memory: 1 << 20}); !errors.As(err, &unsupported) || unsupported.Control != Memory || !errors.Is(err, ErrUnsupported) {
+	if _, err := h.Create("a", Limits{Memory: 1 << 20}); !errors.As(err, &unsupported) || unsupported.Control != Memory || !errors.Is(err, errUnsupported) {
 		t.Errorf("memory: %v", err)
 	}
 	for _, l := range []Limits{{Memory: -1}, {CPUsMilli: -1}, {CPUsMilli: 9}, {PIDs: -1}} {
-		if _, err := h.Create("a", l); !errors.Is(err, ErrLimit) {
+		if _, err := h.Create("a", l); !errors.Is(err, errLimit) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := h.Create("../a", Limits{}); !errors.Is(err, ErrID) {
+	if _, err := h.Create("../a", Limits{}); !errors.Is(err, errID) {
 		t.Errorf("id: %v", err)
 	}
 	// A file that is missing is named.

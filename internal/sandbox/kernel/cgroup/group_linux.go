@@ -18,7 +18,7 @@ const periodMicros = 100_000
 //
 // Lifecycle: Create, Add the first process before it runs anything, any number
 // of Freeze, Thaw, Usage and one Watch, then Kill if processes may be left, then
-// Remove. A group whose owner dies is found by Host.Sweep.
+// Remove. A group whose owner dies is found by Host.sweep.
 type Group struct {
 	id   string
 	dirs []*dir
@@ -117,7 +117,7 @@ func (h *Host) makeDir(name string, v2 bool) (*dir, error) {
 	for try := 0; ; try++ {
 		err := h.mkdir(name)
 		if errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("cgroup: %s: %w", name, ErrExists)
+			return nil, fmt.Errorf("cgroup: %s: %w", name, errExists)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cgroup: make %s: %w", name, err)

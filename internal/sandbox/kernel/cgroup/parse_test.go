@@ -133,7 +133,7 @@ func TestCheckID(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", ".", "..", ".a", "a/b", "a b", "a\n", "ä", string(make([]byte, 200))} {
-		if err := checkID(bad); !errors.Is(err, ErrID) {
+		if err := checkID(bad); !errors.Is(err, errID) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -242,7 +242,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if _, err := io.ReadFull(pb.out, make([]byte, 1<<17)); err != nil {
 		t.Errorf("the other cell: %v", err)
 	}
-	if _, err := h.Create(b.ID(), Limits{PIDs: 1}); !errors.Is(err, ErrExists) {
+	if _, err := h.Create(b.ID(), Limits{PIDs: 1}); !errors.Is(err, errExists) {
 		t.Errorf("the same id again: %v", err)
 	}
 	if pids, err := b.by[PIDs].pids(); err != nil || len(pids) == 0 {

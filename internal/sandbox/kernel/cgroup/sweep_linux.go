@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep removes the groups that dead owners left where this host makes groups,
+// sweep removes the groups that dead owners left where this host makes groups,
 // and kills what is still in them. alive says which ids to leave alone. Groups
 // of other homes are safe: a living owner holds a lock on them.
-func (h *Host) Sweep(alive func(id string) bool) error {
+func (h *Host) sweep(alive func(id string) bool) error {
 	var errs []error
 	// The freezer is the last: what it holds cannot die for the others.
 	for _, p := range slices.Backward(h.places) {

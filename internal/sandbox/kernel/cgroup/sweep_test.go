@@ -81,7 +81,7 @@ func TestSweep(t *testing.T) {
 	id := ours + "dead"
 	cmd, dirs := startOwner(t, id)
 	// While the owner lives, a caller that takes it for dead does no harm.
-	if err := h.Sweep(alive); err != nil {
+	if err := h.sweep(alive); err != nil {
 		t.Fatal(err)
 	}
 	if n := left(dirs); n != len(dirs) || n == 0 {
@@ -91,10 +91,10 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := h.Sweep(func(string) bool { return true }); err != nil || left(dirs) != len(dirs) {
+	if err := h.sweep(func(string) bool { return true }); err != nil || left(dirs) != len(dirs) {
 		t.Fatalf("a sweep took what is called alive: %v", err)
 	}
-	if err := h.Sweep(alive); err != nil {
+	if err := h.sweep(alive); err != nil {
 		t.Fatal(err)
 	}
 	if n := left(dirs); n != 0 {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is returned where the kernel has no Landlock, or has it
+// errUnsupported is returned where the kernel has no Landlock, or has it
 // switched off.
-var ErrUnsupported = errors.New("landlock: not supported by this kernel")
+var errUnsupported = errors.New("landlock: not supported by this kernel")
 
 // Ruleset says what stays possible; all else that Landlock can refuse is refused,
 // with EACCES, and EXDEV for renames and links between directories.
@@ -109,7 +109,7 @@ func Make(r Ruleset) (ruleset int, a Applied, err error) {
 		abi = min(abi, r.MaxABI)
 	}
 	if abi < 1 {
-		return -1, Applied{}, ErrUnsupported
+		return -1, Applied{}, errUnsupported
 	}
 	a = Applied{ABI: min(abi, newest), wantedScope: r.Scope}
 	a.files = upTo(a.ABI, fileRights[:])

@@ -115,7 +115,7 @@ func socketBlock(allow, deny block) block {
 }
 
 // denial returns the result of the program for a rule. With a listener the error is
-// there as well, for Plain.
+// there as well, for plain.
 func denial(r syscalls.Rule) uint32 {
 	if r.Rare {
 		return unix.SECCOMP_RET_USER_NOTIF | uint32(errno(r.Action))

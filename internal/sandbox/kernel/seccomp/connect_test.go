@@ -29,7 +29,7 @@ func TestConnectAlone(t *testing.T) {
 				c := call{arch: auditArch(arch), number: number}
 				want, _, _ := run(without.program, c)
 				got, _, err := run(with.program, c)
-				plain, _, _ := run(with.Plain().program, c)
+				plain, _, _ := run(with.plain().program, c)
 				if number == uint32(connect) {
 					want = unix.SECCOMP_RET_USER_NOTIF
 					if plain != unix.SECCOMP_RET_ALLOW {

@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/kernel/syscalls"
 )
 
-// ErrUnknownCall is returned for a name that no architecture has a call of.
-var ErrUnknownCall = errors.New("no such system call")
+// errUnknownCall is returned for a name that no architecture has a call of.
+var errUnknownCall = errors.New("no such system call")
 
 // Filter is a program for the kernel. Its zero value denies nothing and cannot
 // be installed.
@@ -58,7 +58,7 @@ func Build(arch syscalls.Arch, o Options) (Filter, error) {
 	ready := !o.Live && !o.Held
 	for _, name := range o.Allow {
 		if !syscalls.Known(name) {
-			return Filter{}, fmt.Errorf("seccomp filter: %q: %w", name, ErrUnknownCall)
+			return Filter{}, fmt.Errorf("seccomp filter: %q: %w", name, errUnknownCall)
 		}
 		_, denied := syscalls.Denied(name)
 		ready = ready && !denied
@@ -99,8 +99,8 @@ func readyMade(arch syscalls.Arch) []unix.SockFilter {
 // Notifies reports whether the filter asks for a listener.
 func (f Filter) Notifies() bool { return f.notify != 0 }
 
-// Plain returns the same filter without a listener.
-func (f Filter) Plain() Filter { return f.answerCalls(f.notify) }
+// plain returns the same filter without a listener.
+func (f Filter) plain() Filter { return f.answerCalls(f.notify) }
 
 // answerCalls returns the filter that answers these calls itself.
 //

@@ -132,7 +132,7 @@ func TestAnyExceptions(t *testing.T) {
 func TestBuildRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "mounts", "Mount", "mount "} {
-		if _, err := Build(syscalls.AMD64, Options{Allow: []string{"mount", name}}); !errors.Is(err, ErrUnknownCall) {
+		if _, err := Build(syscalls.AMD64, Options{Allow: []string{"mount", name}}); !errors.Is(err, errUnknownCall) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -164,10 +164,10 @@ func TestExceptionsWithoutEffect(t *testing.T) {
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	f := build(t, syscalls.AMD64, Options{Notify: Denials})
-	if !f.Notifies() || f.Plain().Notifies() || f.Plain().Plain().Hash() != f.Plain().Hash() {
+	if !f.Notifies() || f.plain().Notifies() || f.plain().plain().Hash() != f.plain().Hash() {
 		t.Error("Plain does not tell what it is")
 	}
-	if f.Hash() == f.Plain().Hash() || f.Hash() != build(t, syscalls.AMD64, Options{Notify: Denials}).Hash() {
+	if f.Hash() == f.plain().Hash() || f.Hash() != build(t, syscalls.AMD64, Options{Notify: Denials}).Hash() {
 		t.Error("Plain has changed the filter that it was made from")
 	}
 	if !strings.HasPrefix(f.Hash(), "sha256:") || len(f.Hash()) != 7+64 {

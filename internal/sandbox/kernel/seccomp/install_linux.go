@@ -38,9 +38,9 @@ func (f Filter) Install(flags uint) (listener int, err error) {
 		case errors.Is(err, unix.EINVAL):
 			continue
 		case errors.Is(err, unix.EBUSY):
-			return f.Plain().Install(flags)
+			return f.plain().Install(flags)
 		}
 		return -1, fmt.Errorf("seccomp with listener: %w", err)
 	}
-	return f.Plain().Install(flags)
+	return f.plain().Install(flags)
 }

@@ -20,11 +20,11 @@ import (
 // of a connection: its opener has ended, or has closed it.
 var ErrGone = errors.New("the program that opened the connection cannot be found")
 
-// SharedError means that different executables hold the socket of a connection,
+// sharedError means that different executables hold the socket of a connection,
 // so that its opener is not known.
-type SharedError struct{ First, Second Process }
+type sharedError struct{ First, Second Process }
 
-func (e *SharedError) Error() string {
+func (e *sharedError) Error() string {
 	return fmt.Sprintf("the connection is shared by different programs: %q and %q", e.First.Binary, e.Second.Binary)
 }
 
@@ -127,7 +127,7 @@ func (a *Attributor) Of(c net.Conn) (Process, error) {
 }
 
 // Lookup returns the process that holds the socket that is bound to peer and
-// connected to dst. It fails with [ErrGone] or a [SharedError] when there is not
+// connected to dst. It fails with [ErrGone] or a [sharedError] when there is not
 // exactly one executable.
 func (a *Attributor) Lookup(peer, dst netip.AddrPort) (Process, error) {
 	return a.find(func() (uint32, error) { return a.diag.connection(peer, dst) })
@@ -240,7 +240,7 @@ func (a *Attributor) holders(inode uint64, found *executable, pid int) (Process,
 		case found == nil:
 			found, pid = exe, p
 		case !found.same(exe):
-			return Process{}, &SharedError{First: found.process(pid), Second: exe.process(p)}
+			return Process{}, &sharedError{First: found.process(pid), Second: exe.process(p)}
 		}
 	}
 	if found == nil {

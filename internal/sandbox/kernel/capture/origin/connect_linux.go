@@ -30,9 +30,9 @@ type Connect struct {
 	Waiting func() bool
 }
 
-// ErrUnseen means that no process was observed connecting the socket of a
+// errUnseen means that no process was observed connecting the socket of a
 // connection, or that it was too long ago.
-var ErrUnseen = errors.New("the program that opened the connection was not seen")
+var errUnseen = errors.New("the program that opened the connection was not seen")
 
 // Watch makes [Attributor.Connecting] the only source of information about
 // programs. It is called before anything is connected, by a caller that may
@@ -226,7 +226,7 @@ func (m *marks) of(c net.Conn) (Process, error) {
 	defer m.mu.Unlock()
 	s, ok := m.seen[mark]
 	if !ok {
-		return Process{}, ErrUnseen
+		return Process{}, errUnseen
 	}
 	return s.who, s.err
 }
