@@ -8,9 +8,9 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/driver"
 )
 
-// NoNetwork is the reason of the events about what a cell without a network tries to
+// noNetwork is the reason of the events about what a cell without a network tries to
 // reach.
-const NoNetwork = "endpoint: the cell has no network"
+const noNetwork = "endpoint: the cell has no network"
 
 // noNetworkName is that reason for a name.
 const noNetworkName = string(names.NotAllowed) + ": the cell has no network"
@@ -27,7 +27,7 @@ func Attempts(record func(event.Event)) (a *driver.Attempts, finish func()) {
 	}}
 	return &driver.Attempts{
 		Connect: func(p driver.Program, to netip.AddrPort, udp bool) {
-			s := event.Subject{Verdict: event.Denied, Reason: NoNetwork, Process: event.Process{PID: p.PID, Binary: p.Binary}}
+			s := event.Subject{Verdict: event.Denied, Reason: noNetwork, Process: event.Process{PID: p.PID, Binary: p.Binary}}
 			record(event.Network(s, event.Refused, event.Connection{IP: to.Addr().String(), Port: int(to.Port()), UDP: udp}))
 		},
 		Question: questions.Observe,

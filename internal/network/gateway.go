@@ -75,8 +75,8 @@ type Agent interface {
 	Serve(ctx context.Context, l net.Listener, who func(net.Conn) (int, string))
 }
 
-// AgentSocket is the path of the agent's socket in a cell that has one.
-const AgentSocket = "/.forkcell/ssh-agent"
+// agentSocket is the path of the agent's socket in a cell that has one.
+const agentSocket = "/.forkcell/ssh-agent"
 
 // ErrConfig marks an invalid setting, ErrCredential a credential without a
 // value: it has no source, or the source fails.
@@ -233,7 +233,7 @@ func (g *Gateway) Environment() []string {
 		env = append(env, v.Name+"="+v.Value)
 	}
 	if g.cfg.Agent != nil {
-		env = append(env, "SSH_AUTH_SOCK="+AgentSocket)
+		env = append(env, "SSH_AUTH_SOCK="+agentSocket)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,7 +249,7 @@ func (g *Gateway) Socket() string {
 	if g.cfg.Agent == nil {
 		return ""
 	}
-	return AgentSocket
+	return agentSocket
 }
 
 // Serve starts to serve a cell. The gateway owns the sockets, also when Serve

@@ -177,7 +177,7 @@ func (c candidate) denies(q Request, known *Facts) string {
 	_, deny := c.ep.Effective()
 	about := c.ep.concerns(known)
 	for i := range deny {
-		if deny[i].Matches(q.Method, q.Path, q.Query, true) || about && deny[i].denies(known) {
+		if deny[i].matches(q.Method, q.Path, q.Query, true) || about && deny[i].denies(known) {
 			return ruleName(c, "deny_rules", i, len(c.ep.DenyRules))
 		}
 	}
@@ -250,7 +250,7 @@ func permission(found []candidate, q Request) Explanation {
 	for _, c := range found {
 		allow, _ := c.ep.Effective()
 		for i := range allow {
-			if allow[i].Matches(q.Method, q.Path, q.Query, false) {
+			if allow[i].matches(q.Method, q.Path, q.Query, false) {
 				return Explanation{Allowed: true, Rule: ruleName(c, "rules", i, len(c.ep.Rules)), Reason: "the rule allows it"}
 			}
 		}

@@ -27,7 +27,7 @@ const (
 type TLS int
 
 // TLSAuto decrypts where the rules need the request; TLSSkip never does. TLSOff
-// is for endpoints with plain HTTP; see Endpoint.Plain.
+// is for endpoints with plain HTTP; see Endpoint.plain.
 const (
 	TLSAuto TLS = iota
 	TLSSkip

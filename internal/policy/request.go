@@ -36,10 +36,10 @@ type Request struct {
 // in canonical form. It returns what was read, or why it could not be.
 type Content func(as Inspection, s SentRequest) (facts *Facts, refusal string)
 
-// Matches reports whether a rule matches an HTTP request whose path is
+// matches reports whether a rule matches an HTTP request whose path is
 // canonical. For a key that the rule names, an allow rule requires at least one
 // value and every value to match; a deny rule matches if one value does.
-func (r *Rule) Matches(method, path string, query map[string][]string, deny bool) bool {
+func (r *Rule) matches(method, path string, query map[string][]string, deny bool) bool {
 	if !r.Method.Match(method) || !r.Path.Match(path) {
 		return false
 	}

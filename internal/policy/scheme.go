@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Plain reports whether an inspected endpoint uses plain HTTP on a port: with
+// plain reports whether an inspected endpoint uses plain HTTP on a port: with
 // tls: off on each of its ports, otherwise on port 80. On the others it uses
 // TLS. It never uses both on one port. So a credential, which goes only over
 // TLS, is never sent in clear text because a program left TLS out.
-func (e *Endpoint) Plain(port uint16) bool {
+func (e *Endpoint) plain(port uint16) bool {
 	return e.TLS == TLSOff || e.TLS == TLSAuto && port == plainPort
 }
 
@@ -30,7 +30,7 @@ func checkScheme(found []candidate, q Request) *Explanation {
 		return nil
 	}
 	port := strconv.Itoa(int(q.Port))
-	at := slices.IndexFunc(read, func(c candidate) bool { return !c.ep.Plain(q.Port) })
+	at := slices.IndexFunc(read, func(c candidate) bool { return !c.ep.plain(q.Port) })
 	switch {
 	case q.Scheme != HTTPS && at >= 0:
 		return &Explanation{Rule: read[at].name, Reason: "plain HTTP, and the endpoint uses TLS on port " + port + "; tls: off would change that"}

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ErrUnder is about two policies that cannot be enforced together.
-var ErrUnder = errors.New("the two policies cannot be combined")
+// errUnder is about two policies that cannot be enforced together.
+var errUnder = errors.New("the two policies cannot be combined")
 
 func cannot(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrUnder, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errUnder, fmt.Sprintf(format, args...))
 }
 
 // maxCeilings bounds the lists of network policies that decide about one request.
@@ -25,7 +25,7 @@ const maxCeilings = 16
 // before a request is read is merged: paths, system calls, limits, variables and
 // credentials. About connections and requests each policy decides by itself, so the
 // network policies of the second one become a ceiling of the first. Under fails with
-// ErrUnder where the fixed parts contradict each other.
+// errUnder where the fixed parts contradict each other.
 func Under(p, ceiling *Policy) (*Policy, error) {
 	if p.Digest() == ceiling.Digest() {
 		return p, nil
@@ -44,7 +44,7 @@ func Under(p, ceiling *Policy) (*Policy, error) {
 	// Each policy is valid by itself; both together may be too large.
 	again, err := Parse("the two policies together", out.Canonical(), Options{})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnder, err)
+		return nil, fmt.Errorf("%w: %w", errUnder, err)
 	}
 	if again.Digest() != out.Digest() {
 		return nil, cannot("the result has no canonical text")

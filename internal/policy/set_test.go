@@ -89,7 +89,7 @@ func TestUnderRefused(t *testing.T) {
 	} {
 		a, b := parsed(t, c.a), parsed(t, c.b)
 		for _, pair := range [][2]*Policy{{a, b}, {b, a}} {
-			if got, err := Under(pair[0], pair[1]); !errors.Is(err, ErrUnder) || !strings.Contains(err.Error(), c.says) {
+			if got, err := Under(pair[0], pair[1]); !errors.Is(err, errUnder) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, %v; want %q", c.name, got, err, c.says)
 			}
 		}
@@ -147,7 +147,7 @@ func TestUnderManyCeilings(t *testing.T) {
 	if len(p.Ceilings) != maxCeilings {
 		t.Errorf("%d ceilings", len(p.Ceilings))
 	}
-	if _, err := Under(at(maxCeilings), p); !errors.Is(err, ErrUnder) {
+	if _, err := Under(at(maxCeilings), p); !errors.Is(err, errUnder) {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func (c *comparison) connectsWithin(x, y *Endpoint) bool {
 	case x.Protocol == TCP, x.AllowEncodedSlash && !y.AllowEncodedSlash:
 		return false
 	}
-	return !slices.ContainsFunc(commonPorts(x.Ports, y.Ports), func(port uint16) bool { return x.Plain(port) != y.Plain(port) })
+	return !slices.ContainsFunc(commonPorts(x.Ports, y.Ports), func(port uint16) bool { return x.plain(port) != y.plain(port) })
 }
 
 // addressesWithin compares allowed_ips. No list means public addresses.

@@ -71,7 +71,7 @@ type baseFiles struct {
 
 // listBase lists the base commit, as far as it matters for the changes.
 func (s *scratch) listBase(ctx context.Context, commit string, changes []Change) (*baseFiles, error) {
-	wanted := map[string]bool{SettingsFile: true}
+	wanted := map[string]bool{settingsFile: true}
 	for _, c := range changes {
 		wanted[c.Path] = true
 	}

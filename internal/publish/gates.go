@@ -61,7 +61,7 @@ func (g *gates) check(ctx context.Context, from, to string, edits []edit) error 
 		}
 		by := ""
 		if own, is := g.rules.ofBase[l.name]; is {
-			by = " by " + SettingsFile + " of the base commit"
+			by = " by " + settingsFile + " of the base commit"
 			g.byBase++
 			if l.have <= own {
 				g.only++

@@ -128,7 +128,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, map[string]string{
 		"a":          "one\n",
-		SettingsFile: "limits: {files: 2, lines: 5000, areas: 100, binaries: 7}\nrequire_signed: false\nallow_control: ['*']\nallowed_signers: /etc/passwd\nbase: main\n",
+		settingsFile: "limits: {files: 2, lines: 5000, areas: 100, binaries: 7}\nrequire_signed: false\nallow_control: ['*']\nallowed_signers: /etc/passwd\nbase: main\n",
 	})
 	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2 by .forkcell/publish.yaml of the base commit")
 	d.refused(d.options(Change{Path: "b", New: text("\x00")}), api.CodeGate, "size: 1 binary file, the limit is 0")
@@ -218,7 +218,7 @@ func TestBranchesOfTokens(t *testing.T) {
 	d.refused(asked("work/x"), api.CodeGate, "it may make none")
 	d.settings.Branches = []string{"**"}
 	may("gh-pages")
-	d.commit("own", map[string]string{SettingsFile: "branches: [work/**]\n"})
+	d.commit("own", map[string]string{settingsFile: "branches: [work/**]\n"})
 	d.refused(asked("gh-pages"), api.CodeGate, no+"gh-pages; it may make work/**")
 	may("work/a/b")
 	o := asked("gh-pages")
@@ -231,7 +231,7 @@ func TestBranchesOfTokens(t *testing.T) {
 func TestHintOfLimits(t *testing.T) {
 	t.Parallel()
 	const part, own, base = "accept a part of it", ", or loosen the gate in publish.yaml of your configuration directory", "; what the base commit limits changes only with a commit there"
-	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "limits: {files: 2}\n"})
+	d := newDesk(t, map[string]string{"a": "one\n", settingsFile: "limits: {files: 2}\n"})
 	for _, c := range []struct {
 		files   int // the operator's limit
 		changes []Change
@@ -259,14 +259,14 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%q was read", bad)
 		}
 	}
-	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "limits: {files: many}\n"})
+	d := newDesk(t, map[string]string{"a": "one\n", settingsFile: "limits: {files: many}\n"})
 	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, ".forkcell/publish.yaml of the base commit: ")
 }
 
 // TestRequiredByBase: the base commit requires signatures that the operator does not.
 func TestRequiredByBase(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "require_signed: true\n"})
+	d := newDesk(t, map[string]string{"a": "one\n", settingsFile: "require_signed: true\n"})
 	d.settings.RequireSigned = yes(false)
 	o := d.options(d.change("a", "two\n"))
 	o.Sign = SignOff

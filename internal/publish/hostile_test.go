@@ -61,7 +61,7 @@ func TestHostileRepository(t *testing.T) {
 	o := d.options(d.change("a", "two\n"), d.change("b.flt", "not filtered\n"), Change{Path: "a.flt", Old: text("filtered\n"), New: text("other\n")})
 	w, err := d.prepare(o)
 	d.must(err)
-	remote, err := ParseRemote(origin)
+	remote, err := parseRemote(origin)
 	d.must(err)
 	d.must(w.Push(t.Context(), remote))
 	d.must(w.AddBranch(t.Context()))

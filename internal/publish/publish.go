@@ -200,7 +200,7 @@ func (w *Work) build(ctx context.Context) error {
 // readRules combines the operator's settings with those of the base commit.
 func (w *Work) readRules(ctx context.Context, base *baseFiles) error {
 	var own Settings
-	if o, ok := base.at[SettingsFile]; ok {
+	if o, ok := base.at[settingsFile]; ok {
 		f := &File{Open: func() (io.ReadCloser, error) {
 			text, err := w.s.git.run(ctx, w.s.in("cat-file", "blob", o.id))
 			return io.NopCloser(strings.NewReader(string(text))), err
@@ -213,7 +213,7 @@ func (w *Work) readRules(ctx context.Context, base *baseFiles) error {
 			own, err = ParseSettings(text)
 		}
 		if err != nil {
-			return api.Refusef(api.CodeGate, "correct it in the base", "%s of the base commit: %v", SettingsFile, err)
+			return api.Refusef(api.CodeGate, "correct it in the base", "%s of the base commit: %v", settingsFile, err)
 		}
 	}
 	w.Rules = combine(w.opt.Settings, own)
@@ -223,7 +223,7 @@ func (w *Work) readRules(ctx context.Context, base *baseFiles) error {
 		}
 	}
 	if w.Rules.Base != "" && w.Rules.Base != w.Base {
-		return api.Refusef(api.CodeGate, "give --base "+quote.Arg(w.Rules.Base), "%s of the base commit allows the base %s only", SettingsFile, quote.Arg(w.Rules.Base))
+		return api.Refusef(api.CodeGate, "give --base "+quote.Arg(w.Rules.Base), "%s of the base commit allows the base %s only", settingsFile, quote.Arg(w.Rules.Base))
 	}
 	return nil
 }

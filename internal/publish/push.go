@@ -33,8 +33,8 @@ var hostPath = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:/\\].*|/.*)$`)
 })
 
-// ParseRemote checks a push URL. git would run programs for other forms of it.
-func ParseRemote(text string) (Remote, error) {
+// parseRemote checks a push URL. git would run programs for other forms of it.
+func parseRemote(text string) (Remote, error) {
 	refused := func(why string) error {
 		return api.Refusef(api.CodePush, "use an https or ssh URL, or an absolute path", "the push URL of origin %s", why)
 	}
@@ -87,7 +87,7 @@ func (w *Work) Remote(ctx context.Context) (Remote, error) {
 		return Remote{}, api.Refusef(api.CodePush, "`git remote set-url --push origin URL` sets the one", "origin of %s has %s, and must have one",
 			quote.Path(w.repo.path), api.Counted(len(urls), "push URL"))
 	}
-	return ParseRemote(urls[0])
+	return parseRemote(urls[0])
 }
 
 // Push sends the commit as a new branch. The other side makes the branch only if it

@@ -171,7 +171,7 @@ func TestParseRemote(t *testing.T) {
 		"file:///srv/a.git":                      {Show: "file:///srv/a.git", protocol: "file"},
 	} {
 		want.URL = url
-		if got, err := ParseRemote(url); err != nil || got != want {
+		if got, err := parseRemote(url); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", url, got, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestParseRemote(t *testing.T) {
 		"", "-uext", "--upload-pack=x", "ext::sh -c x", "ext::sh%20x", "http://h.example.com/x", "git://h/x", "ftp://h/x", "https:///x", "ssh://-oProxyCommand=x/y",
 		"-oProxyCommand=x:y", "a@-oProxyCommand=x:y", "relative/path", "../up", "file://host/x", "https://h/x?y", "https://h/x#y", "https://h/\x1b[31m", "h\n:x", "fd::17", "host:", "transport::https://h/x",
 	} {
-		if got, err := ParseRemote(url); err == nil {
+		if got, err := parseRemote(url); err == nil {
 			t.Errorf("%q was taken: %+v", url, got)
 		}
 	}
@@ -189,7 +189,7 @@ func FuzzParseRemote(f *testing.F) {
 	f.Add("git@h.example.com:a/b.git")
 	f.Add("https://u:p@h/x")
 	f.Fuzz(func(t *testing.T, url string) {
-		r, err := ParseRemote(url)
+		r, err := parseRemote(url)
 		if err == nil && (strings.HasPrefix(url, "-") || strings.Contains(url, "::") || r.protocol == "" || r.URL != url) {
 			t.Errorf("%q: %+v", url, r)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/storage/secretfiles"
 )
 
-// SettingsFile is the path of a repository's own settings in its base commit.
-const SettingsFile = ".forkcell/publish.yaml"
+// settingsFile is the path of a repository's own settings in its base commit.
+const settingsFile = ".forkcell/publish.yaml"
 
 // MaxSettings bounds a file of settings.
 const MaxSettings = 64 << 10

@@ -19,17 +19,17 @@ const (
 
 // Reasons for a lower assurance, in Workcell's words where it has one.
 const (
-	ReasonDevelopment      = "development"
-	ReasonBreakglass       = "breakglass"
-	ReasonControlPlane     = "unmasked-control-plane"
-	ReasonControlPlaneVCS  = "control-plane-vcs"
-	ReasonRepoMCP          = "repo-mcp"
-	ReasonDebugCommand     = "debug-command"
-	ReasonPersistentCache  = "persistent-cache"
-	ReasonKeptHome         = "kept-home"
-	ReasonCredentialCopy   = "credential-copy"
-	ReasonUnsafeSSHConfig  = "unsafe-ssh-config"
-	ReasonDegradedControls = "degraded-controls"
+	reasonDevelopment      = "development"
+	reasonBreakglass       = "breakglass"
+	reasonControlPlane     = "unmasked-control-plane"
+	reasonControlPlaneVCS  = "control-plane-vcs"
+	reasonRepoMCP          = "repo-mcp"
+	reasonDebugCommand     = "debug-command"
+	reasonPersistentCache  = "persistent-cache"
+	reasonKeptHome         = "kept-home"
+	reasonCredentialCopy   = "credential-copy"
+	reasonUnsafeSSHConfig  = "unsafe-ssh-config"
+	reasonDegradedControls = "degraded-controls"
 )
 
 // facts are those that the assurance of a session depends on.
@@ -56,18 +56,18 @@ func (f facts) reasons() []string {
 			out = append(out, reason)
 		}
 	}
-	add(f.allow.ArbitraryCommand, ReasonDebugCommand)
-	add(f.mode == Breakglass, ReasonBreakglass)
+	add(f.allow.ArbitraryCommand, reasonDebugCommand)
+	add(f.mode == Breakglass, reasonBreakglass)
 	// Build promises the same as development until something is installed.
-	add(f.mode == Development || f.mode == Build, ReasonDevelopment)
-	add(!f.masks && f.mode != Breakglass, ReasonControlPlane)
-	add(f.allow.ControlPlaneVCS, ReasonControlPlaneVCS)
-	add(f.allow.RepoMCP, ReasonRepoMCP)
-	add(f.cache, ReasonPersistentCache)
-	add(f.keptHome, ReasonKeptHome)
-	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), ReasonCredentialCopy)
-	add(f.unsafeSSH, ReasonUnsafeSSHConfig)
-	add(f.degraded, ReasonDegradedControls)
+	add(f.mode == Development || f.mode == Build, reasonDevelopment)
+	add(!f.masks && f.mode != Breakglass, reasonControlPlane)
+	add(f.allow.ControlPlaneVCS, reasonControlPlaneVCS)
+	add(f.allow.RepoMCP, reasonRepoMCP)
+	add(f.cache, reasonPersistentCache)
+	add(f.keptHome, reasonKeptHome)
+	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), reasonCredentialCopy)
+	add(f.unsafeSSH, reasonUnsafeSSHConfig)
+	add(f.degraded, reasonDegradedControls)
 	for _, reason := range f.earlier {
 		add(!slices.Contains(out, reason), reason)
 	}
@@ -125,7 +125,7 @@ func autonomyLabel(autonomy string) string {
 
 func cacheLabel(persistent bool) string {
 	if persistent {
-		return lower + ReasonPersistentCache
+		return lower + reasonPersistentCache
 	}
 	return managed
 }

@@ -23,8 +23,8 @@ const (
 	Breakglass = "breakglass"
 )
 
-// Modes lists the modes, the default first.
-func Modes() []string { return []string{Strict, Development, Build, Breakglass} }
+// modes lists the modes, the default first.
+func modes() []string { return []string{Strict, Development, Build, Breakglass} }
 
 // The things that need an acknowledgement with the day's date.
 const (
@@ -74,8 +74,8 @@ func (q *Facts) checkUnrestricted() error {
 // checkMode refuses a mode or an autonomy that does not exist, and acknowledgements
 // that are missing, without effect or not of today. It returns those that were needed.
 func checkMode(q *Facts) ([]string, error) {
-	if !slices.Contains(Modes(), q.Mode) {
-		return nil, api.Usagef("--mode is one of "+strings.Join(Modes(), ", "), "unknown mode %s", quote.Arg(q.Mode))
+	if !slices.Contains(modes(), q.Mode) {
+		return nil, api.Usagef("--mode is one of "+strings.Join(modes(), ", "), "unknown mode %s", quote.Arg(q.Mode))
 	}
 	if !slices.Contains([]string{yolo, prompt}, q.Autonomy) {
 		return nil, api.Usagef("--autonomy is yolo or prompt", "unknown autonomy %s", quote.Arg(q.Autonomy))

@@ -352,10 +352,10 @@ func TestUnstarted(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]string{0: api.SessionStarting, api.AgentLimit + time.Second: api.SessionInterrupted} {
 		i := describeUnstarted(&api.StatusResult{CellInfo: api.CellInfo{Cell: "s", Head: "chk_1", CreatedAt: now.Add(-age)}}, "claude", now)
-		if i.Status != want || i.Agent != "claude" || HasUndecided(i) || RefuseDelete(i, false) != nil {
+		if i.Status != want || i.Agent != "claude" || hasUndecided(i) || RefuseDelete(i, false) != nil {
 			t.Errorf("after %s: %+v", age, i)
 		}
-		if err := RefuseUnstarted(i); err == nil || api.CodeOf(err) != api.CodeNotStarted {
+		if err := refuseUnstarted(i); err == nil || api.CodeOf(err) != api.CodeNotStarted {
 			t.Errorf("after %s: %v", age, err)
 		}
 	}

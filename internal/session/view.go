@@ -87,7 +87,7 @@ func Changes(s *api.AgentSession) api.DiffRequest {
 	switch {
 	case len(s.RunIDs) <= 1 && (s.MonitorPID != 0 || s.Head == s.Began):
 		// the live run, or the last one
-	case s.MonitorPID == 0 && HasUndecided(s):
+	case s.MonitorPID == 0 && hasUndecided(s):
 		// all undecided work: what session accept takes
 	default:
 		r.State = s.Began
@@ -116,7 +116,7 @@ func forkOfSession(ctx context.Context, r Describer, fork *api.StatusResult) (bo
 func ShowStarted(ctx context.Context, r Describer, name string, now time.Time) (*api.AgentSession, error) {
 	i, err := Show(ctx, r, name, now)
 	if err == nil {
-		err = RefuseUnstarted(i)
+		err = refuseUnstarted(i)
 	}
 	if err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func ShowStarted(ctx context.Context, r Describer, name string, now time.Time) (
 	return i, nil
 }
 
-// RefuseUnstarted refuses a session whose start did not get as far as a run.
-func RefuseUnstarted(i *api.AgentSession) error {
+// refuseUnstarted refuses a session whose start did not get as far as a run.
+func refuseUnstarted(i *api.AgentSession) error {
 	if len(i.RunIDs) > 0 {
 		return nil
 	}
@@ -207,13 +207,13 @@ func decision(status *api.StatusResult, began string, last api.RunInfo) string {
 	return last.Decision
 }
 
-// IsAccepted reports whether the present state of a session, or a part of it, is accepted.
-func IsAccepted(s *api.AgentSession) bool {
+// isAccepted reports whether the present state of a session, or a part of it, is accepted.
+func isAccepted(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Accepted) || s.Decision == string(receipt.Partial)
 }
 
-// HasUndecided reports whether a session has undecided work.
-func HasUndecided(s *api.AgentSession) bool {
+// hasUndecided reports whether a session has undecided work.
+func hasUndecided(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
 }
 
@@ -240,7 +240,7 @@ func RefuseRunning(i *api.AgentSession) error {
 // The cell may hold work that was accepted before the session, and no caller asks for that by
 // the session's name.
 func RefusePending(i *api.AgentSession) error {
-	if err := RefuseRunning(i); err != nil || IsAccepted(i) {
+	if err := RefuseRunning(i); err != nil || isAccepted(i) {
 		return err
 	}
 	name := quote.Line(i.SessionID)
@@ -253,7 +253,7 @@ func RefusePending(i *api.AgentSession) error {
 // RefuseDelete refuses to delete a session that runs, or whose work nobody has decided
 // about, unless it is forced.
 func RefuseDelete(i *api.AgentSession, force bool) error {
-	if err := RefuseRunning(i); err != nil || force || !HasUndecided(i) {
+	if err := RefuseRunning(i); err != nil || force || !hasUndecided(i) {
 		return err
 	}
 	name := quote.Line(i.SessionID)

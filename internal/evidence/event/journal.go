@@ -51,8 +51,8 @@ const (
 	reserve = 4 * maxLine
 )
 
-// ErrSealed is returned by a journal that accepts no more events.
-var ErrSealed = errors.New("event journal is sealed")
+// errSealed is returned by a journal that accepts no more events.
+var errSealed = errors.New("event journal is sealed")
 
 // Journal is the append-only record of one run. Lifecycle: Create or Recover,
 // any number of Append from any goroutine, Seal.
@@ -232,7 +232,7 @@ func (j *Journal) Flush() error {
 
 func (j *Journal) usable() error {
 	if j.sealed {
-		return ErrSealed
+		return errSealed
 	}
 	return j.broken
 }
@@ -380,12 +380,12 @@ func (j *Journal) Size() int64 {
 // Seal writes pending repetitions and, in a full journal, the record of what
 // was dropped. It makes the file durable and returns the totals. The journal
 // then accepts no more events, even if Seal fails; a second Seal returns
-// ErrSealed.
+// errSealed.
 func (j *Journal) Seal() (Summary, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.sealed {
-		return j.st.sum, ErrSealed
+		return j.st.sum, errSealed
 	}
 	j.sealed = true
 	if j.broken != nil {

@@ -62,10 +62,10 @@ func TestSealEqualsVerify(t *testing.T) {
 	if f.syncs != 1 {
 		t.Errorf("%d syncs", f.syncs)
 	}
-	if err := j.Append(netEvent(Allowed, 1)); !errors.Is(err, ErrSealed) {
+	if err := j.Append(netEvent(Allowed, 1)); !errors.Is(err, errSealed) {
 		t.Errorf("append: %v", err)
 	}
-	if _, err := j.Seal(); !errors.Is(err, ErrSealed) {
+	if _, err := j.Seal(); !errors.Is(err, errSealed) {
 		t.Errorf("seal: %v", err)
 	}
 	if _, err := Create(f, testMeta(), Options{}); err == nil {

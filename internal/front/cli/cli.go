@@ -170,7 +170,7 @@ func (s *frame) finish(err error) int {
 	if err == nil {
 		err = flushErr
 	}
-	if s.out.IsGone() && brokenPipe(err) {
+	if s.out.isGone() && brokenPipe(err) {
 		err = nil
 	}
 	if err == nil {

@@ -50,8 +50,8 @@ func (o *stdout) Flush() error {
 	return nil
 }
 
-// IsGone reports whether the reader of stdout has closed it.
-func (o *stdout) IsGone() bool { return brokenPipe(o.err) }
+// isGone reports whether the reader of stdout has closed it.
+func (o *stdout) isGone() bool { return brokenPipe(o.err) }
 
 func brokenPipe(err error) bool { return errors.Is(err, unix.EPIPE) }
 

@@ -22,8 +22,8 @@ func Helper() (code int, is bool) {
 	case os.Args[0] == "forkcell-reader":
 		fsx.ServeReader()
 		return 0, true
-	case os.Args[0] == SupervisorName:
-		return SupervisorMain(), true
+	case os.Args[0] == supervisorName:
+		return supervisorMain(), true
 	case supervise.IsCarrier(os.Args):
 		return carrier(os.Args[1:]), true
 	}

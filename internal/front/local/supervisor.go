@@ -21,8 +21,8 @@ import (
 	"github.com/forkcell/forkcell/internal/sandbox/live/supervise"
 )
 
-// SupervisorName is the first argument of the supervisor of a live cell.
-const SupervisorName = "forkcell-supervisor"
+// supervisorName is the first argument of the supervisor of a live cell.
+const supervisorName = "forkcell-supervisor"
 
 // supervisorEnv are the caller's variables that a supervisor gets, besides
 // forkcell's own: it lives long, and cells get nothing from it.
@@ -63,7 +63,7 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("close_range: %w", err)
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{SupervisorName}
+	cmd.Args = []string{supervisorName}
 	cmd.Env, cmd.Dir = supervisorEnv(), "/"
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -114,9 +114,9 @@ func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, ready
 	return answer, err == nil, err
 }
 
-// SupervisorMain is the main function of a supervisor. It returns the exit code
+// supervisorMain is the main function of a supervisor. It returns the exit code
 // when the cell has been stopped.
-func SupervisorMain() int {
+func supervisorMain() int {
 	// The descriptor must not reach the cell.
 	unix.CloseOnExec(3)
 	line, err := fileConn(3)

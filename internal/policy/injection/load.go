@@ -162,15 +162,15 @@ func (p *part) source(line int, s string) (string, error) {
 		return "", bad(line, "the path is empty")
 	}
 	full := p.path(s)
-	if own := OwnState(p.Home, full); own != "" {
+	if own := ownState(p.Home, full); own != "" {
 		return "", bad(line, "%s is in or above %s, where a program keeps its own login; use a resolver, or a copy elsewhere", quote.Path(s), quote.Path(own))
 	}
 	return full, nil
 }
 
-// OwnState returns the directory or file below the home in which programs keep their
+// ownState returns the directory or file below the home in which programs keep their
 // own secrets and which holds, or is below, the path; "" if there is none.
-func OwnState(home, full string) string {
+func ownState(home, full string) string {
 	if home == "" {
 		return ""
 	}

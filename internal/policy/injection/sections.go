@@ -185,9 +185,9 @@ func (p *part) copies(t table) error {
 	return nil
 }
 
-// Injected is the directory below the cell's home for copies whose target is
+// injected is the directory below the cell's home for copies whose target is
 // Workcell's /state/injected.
-const Injected = ".forkcell/injected"
+const injected = ".forkcell/injected"
 
 // copyTarget returns the path of a target below the cell's home.
 func copyTarget(line int, s string) (string, error) {
@@ -195,12 +195,12 @@ func copyTarget(line int, s string) (string, error) {
 		return "", bad(line, "target is missing")
 	}
 	rel, ok := "", false
-	for _, place := range []struct{ prefix, below string }{{"~/", ""}, {"/state/agent-home/", ""}, {"/state/injected/", Injected}} {
+	for _, place := range []struct{ prefix, below string }{{"~/", ""}, {"/state/agent-home/", ""}, {"/state/injected/", injected}} {
 		if rest, found := strings.CutPrefix(s, place.prefix); found {
 			rel, ok = path.Join(place.below, rest), rest != ""
 		}
 	}
-	if !ok || slices.Contains(strings.Split(s, "/"), "..") || rel == Injected || rel == "." {
+	if !ok || slices.Contains(strings.Split(s, "/"), "..") || rel == injected || rel == "." {
 		return "", bad(line, "target %s: a target is below ~/ or /state/injected/, without ..", quote.Path(s))
 	}
 	for _, own := range []string{

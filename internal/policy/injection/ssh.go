@@ -55,7 +55,7 @@ func (f fields) sshHosts(key string) ([]SSHHost, error) {
 	list, err := f.list(key)
 	var out []SSHHost
 	for _, text := range list {
-		h, ok := ParseSSHHost(text)
+		h, ok := parseSSHHost(text)
 		if !ok {
 			return nil, bad(f[key].line, "%s: %s is not HOST, HOST:PORT or USER@HOST:PORT", key, quote.Arg(text))
 		}
@@ -66,9 +66,9 @@ func (f fields) sshHosts(key string) ([]SSHHost, error) {
 	return out, err
 }
 
-// ParseSSHHost reads [USER@]HOST[:PORT]. The port is 22 if there is none. An IPv6
+// parseSSHHost reads [USER@]HOST[:PORT]. The port is 22 if there is none. An IPv6
 // address is in brackets.
-func ParseSSHHost(text string) (h SSHHost, ok bool) {
+func parseSSHHost(text string) (h SSHHost, ok bool) {
 	host := text
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		h.User, host = text[:i], text[i+1:]
@@ -85,7 +85,7 @@ func ParseSSHHost(text string) (h SSHHost, ok bool) {
 // maxUser bounds the name of a user.
 const maxUser = 64
 
-// String returns the host as ParseSSHHost reads it.
+// String returns the host as parseSSHHost reads it.
 func (h SSHHost) String() string {
 	text := h.Endpoint.String()
 	if h.Port == sshPort {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ErrUnclear is returned where what two patterns match together cannot be written
+// errUnclear is returned where what two patterns match together cannot be written
 // as one pattern.
-var ErrUnclear = errors.New("what both patterns match is not one pattern")
+var errUnclear = errors.New("what both patterns match is not one pattern")
 
 // anyText stands for what a star of one pattern matches when it is matched by another:
 // no pattern holds the byte, so that only a star can match it.
@@ -34,7 +34,7 @@ func apart(p, q []string) bool {
 }
 
 // Both returns a pattern that matches exactly what both patterns match. It reports
-// false if that is nothing, and fails with ErrUnclear if there is no such pattern.
+// false if that is nothing, and fails with errUnclear if there is no such pattern.
 func (t Text) Both(u Text) (Text, bool, error) {
 	switch {
 	case t.parts == nil || u.parts == nil:
@@ -47,7 +47,7 @@ func (t Text) Both(u Text) (Text, bool, error) {
 	case apart(t.parts, u.parts):
 		return Text{}, false, nil
 	}
-	return Text{}, false, ErrUnclear
+	return Text{}, false, errUnclear
 }
 
 // Both is as for Text.
@@ -93,13 +93,13 @@ func (h Host) Both(o Host) (Host, bool, error) {
 		case apart(label, other):
 			return Host{}, false, nil
 		default:
-			return Host{}, false, ErrUnclear
+			return Host{}, false, errUnclear
 		}
 		names = append(names, strings.Join(label, "*"))
 	}
 	both, err := NewHost(strings.Join(names, "."))
 	if err != nil {
-		return Host{}, false, ErrUnclear
+		return Host{}, false, errUnclear
 	}
 	return both, true, nil
 }
@@ -118,7 +118,7 @@ func (p Path) Both(o Path) (Path, bool, error) {
 	case p.apart(o):
 		return Path{}, false, nil
 	}
-	return Path{}, false, ErrUnclear
+	return Path{}, false, errUnclear
 }
 
 // anyDepth stands for what a "**" of one pattern matches; see anyText.
@@ -176,7 +176,7 @@ func (p Path) merge(o Path) (Path, bool, error) {
 	}
 	both, err := NewPath(out)
 	if err != nil {
-		return Path{}, false, ErrUnclear
+		return Path{}, false, errUnclear
 	}
 	return both, true, nil
 }
@@ -191,7 +191,7 @@ func (s segment) both(o segment) (segment, bool, error) {
 	case apart(s.parts, o.parts):
 		return segment{}, false, nil
 	}
-	return segment{}, false, ErrUnclear
+	return segment{}, false, errUnclear
 }
 
 // apart reports whether no path matches both patterns, by their segments before the

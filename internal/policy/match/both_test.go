@@ -29,7 +29,7 @@ func TestBothPaths(t *testing.T) {
 		for _, pair := range [][2]Path{{a, b}, {b, a}} {
 			got, some, err := pair[0].Both(pair[1])
 			switch {
-			case c.want == "unclear" && errors.Is(err, ErrUnclear):
+			case c.want == "unclear" && errors.Is(err, errUnclear):
 			case err != nil || some != (c.want != "") || got.String() != c.want && some:
 				t.Errorf("%s and %s: %q, %v, %v; want %q", pair[0], pair[1], got, some, err, c.want)
 			}
@@ -73,7 +73,7 @@ func TestBothHosts(t *testing.T) {
 		for _, pair := range [][2]Host{{a, b}, {b, a}} {
 			got, some, err := pair[0].Both(pair[1])
 			switch {
-			case c.want == "unclear" && errors.Is(err, ErrUnclear):
+			case c.want == "unclear" && errors.Is(err, errUnclear):
 			case err != nil || some != (c.want != "") || got.String() != c.want && some:
 				t.Errorf("%s and %s: %q, %v, %v; want %q", pair[0], pair[1], got, some, err, c.want)
 			}

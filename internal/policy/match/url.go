@@ -8,15 +8,15 @@ import (
 
 // Reasons why a request's path has no canonical form.
 var (
-	ErrNotAbsolute  = errors.New("the path does not start with /")
-	ErrTooLong      = errors.New("the path is longer than 4096 bytes")
-	ErrByte         = errors.New("the path holds a control character, a space, a fragment, a backslash or a byte that is not ASCII")
-	ErrEscape       = errors.New("the path holds a percent sign without two hexadecimal digits")
+	errNotAbsolute  = errors.New("the path does not start with /")
+	errTooLong      = errors.New("the path is longer than 4096 bytes")
+	errByte         = errors.New("the path holds a control character, a space, a fragment, a backslash or a byte that is not ASCII")
+	errEscape       = errors.New("the path holds a percent sign without two hexadecimal digits")
 	ErrEncodedSlash = errors.New("the path holds an encoded slash or backslash (%2F, %5C), which allow_encoded_slash does not permit here")
 	ErrEncodedDots  = errors.New("the path holds a dot segment beside an encoded slash or backslash")
-	ErrEncodedTwice = errors.New("the path holds a dot, a slash, a backslash or a control character that is encoded twice")
-	ErrOverlong     = errors.New("the path holds an overlong form of UTF-8")
-	ErrAboveRoot    = errors.New("the path leads above the root")
+	errEncodedTwice = errors.New("the path holds a dot, a slash, a backslash or a control character that is encoded twice")
+	errOverlong     = errors.New("the path holds an overlong form of UTF-8")
+	errAboveRoot    = errors.New("the path leads above the root")
 )
 
 // NewURLPath compiles a pattern for the paths of requests. The pattern must be in
@@ -44,10 +44,10 @@ func NewURLPath(p string, encodedSlash bool) (Path, error) {
 // again, or by a decoder that accepts overlong UTF-8, has no canonical form.
 func URLPath(raw string, encodedSlash bool) (string, error) {
 	if len(raw) > MaxPattern {
-		return "", ErrTooLong
+		return "", errTooLong
 	}
 	if raw == "" || raw[0] != '/' {
-		return "", ErrNotAbsolute
+		return "", errNotAbsolute
 	}
 	var out []string
 	slash := false
@@ -62,7 +62,7 @@ func URLPath(raw string, encodedSlash bool) (string, error) {
 			slash = true
 		case "..":
 			if len(out) == 0 {
-				return "", ErrAboveRoot
+				return "", errAboveRoot
 			}
 			out, slash = out[:len(out)-1], true
 		default:
@@ -84,13 +84,13 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c <= ' ' || c >= 0x7f || c == '#' || c == '?' || c == '\\' {
-			return "", ErrByte
+			return "", errByte
 		}
 		escaped := false
 		if c == '%' {
 			v, ok := unhex(s, i+1)
 			if !ok {
-				return "", ErrEscape
+				return "", errEscape
 			}
 			i += 2
 			c, escaped = v, true
@@ -100,7 +100,7 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 		case escaped && (c == '/' || c == '\\') && !encodedSlash:
 			return "", ErrEncodedSlash
 		case escaped && (c < ' ' || c == 0x7f):
-			return "", ErrByte
+			return "", errByte
 		case !escaped && c == ';':
 			cut = true
 		case cut:
@@ -140,21 +140,21 @@ const maxEncoded = 4
 // read as another one.
 func checkDecoded(s string) error {
 	if overlong(s) {
-		return ErrOverlong
+		return errOverlong
 	}
 	for range maxEncoded {
 		again, special := decode(s)
 		switch {
 		case special:
-			return ErrEncodedTwice
+			return errEncodedTwice
 		case overlong(again):
-			return ErrOverlong
+			return errOverlong
 		case again == s:
 			return nil
 		}
 		s = again
 	}
-	return ErrEncodedTwice
+	return errEncodedTwice
 }
 
 // Decoded returns the canonical form of the path that a server reads in a canonical one

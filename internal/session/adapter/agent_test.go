@@ -155,7 +155,7 @@ func TestRefusedArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = e.Adapter.Check(strings.Fields(c.args))
-		refused, ok := errors.AsType[*RefusedError](err)
+		refused, ok := errors.AsType[*refusedError](err)
 		if ok != (c.bad != "") || ok && refused.Argument != c.bad {
 			t.Errorf("%s %s: got %v, want %q refused", c.agent, c.args, err, c.bad)
 		}

@@ -39,18 +39,18 @@ func (r Resume) Continue(user []string) []string {
 	return slices.Concat(r.Interactive, user)
 }
 
-// RefusedError is the error of an argument that the adapter refuses.
-type RefusedError struct {
+// refusedError is the error of an argument that the adapter refuses.
+type refusedError struct {
 	Agent, Argument, Why string
 }
 
 // Error names the argument and the reason.
-func (e *RefusedError) Error() string {
+func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s is not passed to %s: %s", e.Argument, e.Agent, e.Why)
 }
 
 // Check refuses arguments of the user that the adapter lists. The error is a
-// *RefusedError.
+// *refusedError.
 func (a *Adapter) Check(user []string) error {
 	command := ""
 	for i, arg := range user {
@@ -65,9 +65,9 @@ func (a *Adapter) Check(user []string) error {
 		for _, r := range a.Refused {
 			switch {
 			case isFlag && r.flag(arg), isFlag && r.setting(arg, value):
-				return &RefusedError{a.Name, arg, r.Why}
+				return &refusedError{a.Name, arg, r.Why}
 			case !isFlag && command == "" && slices.Contains(r.Commands, arg):
-				return &RefusedError{a.Name, arg, r.Why}
+				return &refusedError{a.Name, arg, r.Why}
 			}
 		}
 		if !isFlag && command == "" && !a.takesValue(user, i) {

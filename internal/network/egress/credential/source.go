@@ -37,7 +37,7 @@ const (
 
 // Bounds of a source.
 const (
-	DefaultTimeout = 30 * time.Second
+	defaultTimeout = 30 * time.Second
 	maxArgs        = 256
 )
 
@@ -124,7 +124,7 @@ type Reader struct {
 	Closed hosttool.ExcludedDirs
 	// OnlyFiles refuses the other sources.
 	OnlyFiles bool
-	// Timeout bounds each source; zero is DefaultTimeout.
+	// Timeout bounds each source; zero is defaultTimeout.
 	Timeout time.Duration
 }
 
@@ -133,7 +133,7 @@ type Reader struct {
 func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	timeout := r.Timeout
 	if timeout == 0 {
-		timeout = DefaultTimeout
+		timeout = defaultTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

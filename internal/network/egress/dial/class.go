@@ -65,11 +65,11 @@ func (c Class) String() string {
 // never reports whether no policy can allow addresses of the class.
 func (c Class) never() bool { return c > Reserved }
 
-// Classify returns the class of an address. A mapped IPv4 address has the class
+// classify returns the class of an address. A mapped IPv4 address has the class
 // of the IPv4 address, because the kernel treats them alike. Public IPv4
 // addresses in the well-known NAT64 form are public, because hosts without
 // IPv4 need them.
-func Classify(addr netip.Addr) Class {
+func classify(addr netip.Addr) Class {
 	if addr.Zone() != "" {
 		// Only addresses of a link have one.
 		return LinkLocal

@@ -146,11 +146,11 @@ func TestClassify(t *testing.T) {
 		{"ff02::1", Multicast},
 		{"ffff::1", Multicast},
 	} {
-		if got := Classify(netip.MustParseAddr(c.addr)); got != c.want {
+		if got := classify(netip.MustParseAddr(c.addr)); got != c.want {
 			t.Errorf("Classify(%s) = %s, want %s", c.addr, got, c.want)
 		}
 	}
-	if got := Classify(netip.Addr{}); got != Unspecified {
+	if got := classify(netip.Addr{}); got != Unspecified {
 		t.Errorf("no address at all is %s", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestClassifyModel(t *testing.T) {
 	addrs := anyAddr(append(append([]netip.Prefix{wellKnown}, specials...), forbiddens...))
 	rapid.Check(t, func(t *rapid.T) {
 		a := addrs.Draw(t, "address")
-		class := Classify(a)
+		class := classify(a)
 		plain := a.Unmap()
 		public := !isAllowed(plain, specials)
 		never := isAllowed(plain, forbiddens)
@@ -267,7 +267,7 @@ func TestClassifyModel(t *testing.T) {
 			t.Fatalf("%s is private", a)
 		}
 		if a.Is4() {
-			if mapped := Classify(netip.AddrFrom16(a.As16())); mapped != class {
+			if mapped := classify(netip.AddrFrom16(a.As16())); mapped != class {
 				t.Fatalf("%s is %s, mapped it is %s", a, class, mapped)
 			}
 		}

@@ -59,9 +59,9 @@ var (
 	ErrRefused = errors.New("destination refused")
 	// ErrHost is returned for text that is not a host in canonical spelling.
 	ErrHost = errors.New("not a host")
-	// ErrResolve is returned for a name without an address, or when the lookup
+	// errResolve is returned for a name without an address, or when the lookup
 	// failed.
-	ErrResolve = errors.New("name not resolved")
+	errResolve = errors.New("name not resolved")
 )
 
 // Refusal is a refused address and the reason.
@@ -120,7 +120,7 @@ type Address struct {
 func (d *Dialer) Dial(ctx context.Context, host string, port uint16, allowed []netip.Prefix) (net.Conn, Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(d.Timeout, defaultTimeout))
 	defer cancel()
-	h, err := ParseHost(host)
+	h, err := parseHost(host)
 	if err != nil {
 		return nil, Decision{}, err
 	}
@@ -153,7 +153,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // check decides about one connection.
 type check struct {
 	d       *Dialer
-	host    Host
+	host    host
 	allowed []netip.Prefix
 	pins    []netip.AddrPort // if the operator has set some
 }
@@ -199,7 +199,7 @@ func (c *check) resolve(ctx context.Context) ([]netip.Addr, error) {
 	}
 	found, err := r.LookupNetIP(ctx, "ip", c.host.Name+".")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrResolve, err)
+		return nil, fmt.Errorf("%w: %w", errResolve, err)
 	}
 	var addrs []netip.Addr
 	seen := make(map[netip.Addr]bool, len(found))
@@ -212,9 +212,9 @@ func (c *check) resolve(ctx context.Context) ([]netip.Addr, error) {
 	}
 	switch {
 	case len(addrs) == 0:
-		return nil, fmt.Errorf("%w: %s has no address", ErrResolve, c.host)
+		return nil, fmt.Errorf("%w: %s has no address", errResolve, c.host)
 	case len(addrs) > maxAddrs:
-		return nil, fmt.Errorf("%w: %s has %d addresses, more than %d", ErrResolve, c.host, len(addrs), maxAddrs)
+		return nil, fmt.Errorf("%w: %s has %d addresses, more than %d", errResolve, c.host, len(addrs), maxAddrs)
 	}
 	return addrs, nil
 }
@@ -265,7 +265,7 @@ func (c *check) class(a netip.Addr) Class {
 	if c.d.classify != nil {
 		return c.d.classify(a)
 	}
-	return Classify(a)
+	return classify(a)
 }
 
 // control returns a function that runs before a socket connects. It fails if

@@ -159,7 +159,7 @@ func TestVerdicts(t *testing.T) {
 		{"none.test", "", "name not resolved: lookup none.test.: no such host"},
 		{"search", "", "name not resolved: lookup search.: no such host"},
 	} {
-		h, err := ParseHost(c.host)
+		h, err := parseHost(c.host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func loopbackDialer(z zone) *Dialer {
 			if a.IsLoopback() && a != netip.MustParseAddr("127.0.0.99") {
 				return Public
 			}
-			return Classify(a)
+			return classify(a)
 		},
 	}
 }
@@ -338,10 +338,10 @@ func TestPins(t *testing.T) {
 			t.Errorf("%s: %v, want a refusal", host, err)
 		}
 	}
-	if _, _, err := d.Dial(t.Context(), "pinned.test", 1, nil); !errors.Is(err, ErrResolve) {
+	if _, _, err := d.Dial(t.Context(), "pinned.test", 1, nil); !errors.Is(err, errResolve) {
 		t.Errorf("another port than the pinned one: %v", err)
 	}
-	if _, _, err := d.Dial(t.Context(), "sub.api.test", 443, nil); !errors.Is(err, ErrResolve) {
+	if _, _, err := d.Dial(t.Context(), "sub.api.test", 443, nil); !errors.Is(err, errResolve) {
 		t.Errorf("a name below the pinned one: %v", err)
 	}
 }
@@ -351,7 +351,7 @@ func TestControl(t *testing.T) {
 	t.Parallel()
 	here := false
 	d := &Dialer{route: func(netip.Addr) (bool, error) { return !here, nil }}
-	c := check{d: d, host: Host{Name: "up.test"}}
+	c := check{d: d, host: host{Name: "up.test"}}
 	want := netip.MustParseAddrPort("8.8.8.8:443")
 	for _, at := range []struct {
 		network, address string
@@ -411,7 +411,7 @@ func TestManyAddresses(t *testing.T) {
 		addrs = append(addrs, fmt.Sprintf("93.184.216.%d", i+1))
 	}
 	d := &Dialer{Resolver: zone{"many.test.": addrs}, route: allElsewhere}
-	if _, _, err := d.Dial(t.Context(), "many.test", 443, nil); !errors.Is(err, ErrResolve) {
+	if _, _, err := d.Dial(t.Context(), "many.test", 443, nil); !errors.Is(err, errResolve) {
 		t.Errorf("%v, want ErrResolve", err)
 	}
 }

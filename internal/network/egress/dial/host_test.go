@@ -22,7 +22,7 @@ func TestParseHost(t *testing.T) {
 		"1.2.3.4.example":   "1.2.3.4.example",
 		"0x7f.com":          "0x7f.com",
 	} {
-		h, err := ParseHost(in)
+		h, err := parseHost(in)
 		if err != nil || h.String() != want || (h.Name == "") != h.Addr.IsValid() {
 			t.Errorf("ParseHost(%q) = %+v, %v; want %s", in, h, err, want)
 		}
@@ -37,12 +37,12 @@ func TestParseHost(t *testing.T) {
 		"a b", "a\x00.com", "a\n.com", "a/b", "a@b.com", "a:80", "a%2ecom", "a\\b", "ä.com", "a_b.\u212aelvin.com", "-a.com", "a-.com", "http://a.com",
 		strings.Repeat("a", 64) + ".com", strings.Repeat("a.", 127) + "com",
 	} {
-		if h, err := ParseHost(in); !errors.Is(err, ErrHost) {
+		if h, err := parseHost(in); !errors.Is(err, ErrHost) {
 			t.Errorf("ParseHost(%q) = %+v, %v; want ErrHost", in, h, err)
 		}
 	}
 	for _, in := range []string{"localhost", "LOCALHOST.", "app.localhost", "a.b.localhost."} {
-		if h, err := ParseHost(in); !errors.Is(err, ErrRefused) {
+		if h, err := parseHost(in); !errors.Is(err, ErrRefused) {
 			t.Errorf("ParseHost(%q) = %+v, %v; want ErrRefused", in, h, err)
 		}
 	}
@@ -93,14 +93,14 @@ func FuzzParseHost(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		h, err := ParseHost(s)
+		h, err := parseHost(s)
 		if err != nil {
-			if !errors.Is(err, ErrHost) && !errors.Is(err, ErrRefused) || h != (Host{}) {
+			if !errors.Is(err, ErrHost) && !errors.Is(err, ErrRefused) || h != (host{}) {
 				t.Fatalf("ParseHost(%q) = %+v, %v", s, h, err)
 			}
 			return
 		}
-		if again, err := ParseHost(h.String()); err != nil || again != h {
+		if again, err := parseHost(h.String()); err != nil || again != h {
 			t.Fatalf("%q reads as %+v, which reads as %+v, %v", s, h, again, err)
 		}
 		if h.Addr.IsValid() {
@@ -126,7 +126,7 @@ func FuzzParsePin(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h, err := ParseHost(from.Host); err != nil || h.String() != from.Host || !to.Addr().IsValid() || !pinnable(Classify(to.Addr())) {
+		if h, err := parseHost(from.Host); err != nil || h.String() != from.Host || !to.Addr().IsValid() || !pinnable(classify(to.Addr())) {
 			t.Fatalf("ParsePin(%q) = %v, %v", s, from, to)
 		}
 		got := Pins{from: {to}}.lookup(from.Host, max(from.Port, 1))

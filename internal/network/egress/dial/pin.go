@@ -11,7 +11,7 @@ import (
 
 // Endpoint is a port of a host; port 0 is every port.
 type Endpoint struct {
-	// Host is as [Host.String] returns it.
+	// Host is as host.String returns it.
 	Host string
 	Port uint16
 }
@@ -39,13 +39,13 @@ func (p Pins) lookup(host string, port uint16) []netip.AddrPort {
 // are configured for. It returns none if all addresses are public, which need
 // no pin. It leaves out addresses that cannot be pinned.
 func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
-	special := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return Classify(a) != Public })
-	if h, err := ParseHost(host); !special || err != nil || h.Addr.IsValid() {
+	special := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return classify(a) != Public })
+	if h, err := parseHost(host); !special || err != nil || h.Addr.IsValid() {
 		return nil
 	}
 	var pins []string
 	for _, a := range addrs {
-		if a = a.Unmap(); !pinnable(Classify(a)) {
+		if a = a.Unmap(); !pinnable(classify(a)) {
 			continue
 		}
 		to := a.String()
@@ -77,7 +77,7 @@ func ParsePin(s string) (Endpoint, netip.AddrPort, error) {
 	if err != nil {
 		return fail(err)
 	}
-	h, err := ParseHost(host)
+	h, err := parseHost(host)
 	if err != nil {
 		return fail(err)
 	}
@@ -85,14 +85,14 @@ func ParsePin(s string) (Endpoint, netip.AddrPort, error) {
 	if err != nil {
 		return fail(err)
 	}
-	to, err := ParseHost(ip)
+	to, err := parseHost(ip)
 	switch {
 	case err != nil:
 		return fail(err)
 	case !to.Addr.IsValid():
 		return fail(fmt.Errorf("%s is a name and not an address", to))
-	case !pinnable(Classify(to.Addr)):
-		return fail(fmt.Errorf("%s is %s", to, Classify(to.Addr)))
+	case !pinnable(classify(to.Addr)):
+		return fail(fmt.Errorf("%s is %s", to, classify(to.Addr)))
 	}
 	return Endpoint{h.String(), port}, netip.AddrPortFrom(to.Addr, toPort), nil
 }

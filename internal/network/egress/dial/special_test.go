@@ -47,7 +47,7 @@ func TestSpecialAgrees(t *testing.T) {
 		addrs = append(addrs, netip.MustParseAddr(text))
 	}
 	for _, a := range addrs {
-		class := Classify(a)
+		class := classify(a)
 		if !a.IsValid() || class.never() {
 			continue
 		}

@@ -104,7 +104,7 @@ type reportLimiter struct {
 	known     map[question]*knownQuestion
 	denied    int // questions in known that were ever denied
 	maxDenied int
-	stats     Stats
+	stats     stats
 }
 
 // knownQuestion is a question that was reported or denied at least once.
@@ -126,8 +126,8 @@ func newReportLimiter(l Limits, now func() time.Time) *reportLimiter {
 	}
 }
 
-// Stats counts the questions to a server.
-type Stats struct {
+// stats counts the questions to a server.
+type stats struct {
 	// Questions counts all, malformed ones included.
 	Questions uint64
 	// Denied counts the denied ones among them.

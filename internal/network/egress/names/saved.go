@@ -22,7 +22,7 @@ func (t *Table) Save() Saved {
 // Load returns the table that was saved.
 func Load(s Saved) (*Table, error) {
 	t := &Table{first: s.First, names: slices.Clone(s.Names)}
-	if len(s.Names) > DefaultNames || s.First >= addresses {
+	if len(s.Names) > defaultNames || s.First >= addresses {
 		return nil, fmt.Errorf("a table of %d names that begins at %d", len(s.Names), s.First)
 	}
 	if len(s.Names) > 0 {

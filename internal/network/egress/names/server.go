@@ -93,8 +93,8 @@ type Server struct {
 	pause func(time.Duration)
 }
 
-// Stats returns the counts so far.
-func (s *Server) Stats() Stats {
+// stats returns the counts so far.
+func (s *Server) stats() stats {
 	s.start()
 	s.reports.mu.Lock()
 	defer s.reports.mu.Unlock()

@@ -274,7 +274,7 @@ func TestEvents(t *testing.T) {
 		Query{Name: "other.example.com", Type: "HTTPS", Rcode: dns.RcodeNameError, Reason: NotAllowed, Count: 2})
 	s.Finish()
 	expect("nothing more")
-	if got, want := s.Stats(), (Stats{Questions: 16, Denied: 8}); got != want {
+	if got, want := s.stats(), (stats{Questions: 16, Denied: 8}); got != want {
 		t.Errorf("Stats = %+v, want %+v", got, want)
 	}
 }
@@ -372,7 +372,7 @@ func TestDeniedLimits(t *testing.T) {
 	}
 	s.clock = s.clock.Add(time.Hour)
 	expect("the run's share is used up", deny(100), map[string]int{"REFUSED": 100})
-	if got := s.Stats(); got.Suppressed != 130 {
+	if got := s.stats(); got.Suppressed != 130 {
 		t.Errorf("Stats = %+v, want 130 suppressed", got)
 	}
 	if n := len(s.reports.known); n != 22 {

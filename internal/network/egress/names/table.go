@@ -22,12 +22,12 @@ import (
 	"github.com/forkcell/forkcell/internal/policy/match"
 )
 
-// ErrFull is returned when the table has no address left for another name.
-var ErrFull = errors.New("no synthetic address left")
+// errFull is returned when the table has no address left for another name.
+var errFull = errors.New("no synthetic address left")
 
-// DefaultNames is how many names a table binds by default: far more than ordinary
+// defaultNames is how many names a table binds by default: far more than ordinary
 // programs need, and a few MiB at most.
-const DefaultNames = 8192
+const defaultNames = 8192
 
 // The ranges of synthetic addresses. 198.18.0.0/15 is reserved for benchmarks,
 // so no public service uses it. The IPv6 range is a unique-local /48 with 40
@@ -52,7 +52,7 @@ const (
 // remembers never changes its meaning. The zero Table is empty and ready. It is
 // safe for concurrent use.
 type Table struct {
-	// Max is how many names are bound; 0 means DefaultNames. It must not
+	// Max is how many names are bound; 0 means defaultNames. It must not
 	// change after the first Assign.
 	Max int
 
@@ -75,7 +75,7 @@ func (t *Table) Clone() *Table {
 
 // Assign returns the addresses of a name and binds them at the first call.
 // Names are compared without regard to case and to a dot at the end. The error
-// is ErrFull, or describes what is wrong with the name.
+// is errFull, or describes what is wrong with the name.
 func (t *Table) Assign(name string) (v4, v6 netip.Addr, err error) {
 	host, err := hostName(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func (t *Table) bind(host string) (uint32, error) {
 		return n, nil
 	}
 	if len(t.names) >= t.limit() {
-		return 0, ErrFull
+		return 0, errFull
 	}
 	if t.ordinal == nil {
 		t.ordinal = make(map[string]uint32)
@@ -118,7 +118,7 @@ func (t *Table) bind(host string) (uint32, error) {
 
 func (t *Table) limit() int {
 	if t.Max <= 0 {
-		return DefaultNames
+		return defaultNames
 	}
 	return min(t.Max, addresses)
 }

@@ -104,7 +104,7 @@ func TestTableFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := table.Assign("h3.example.com"); !errors.Is(err, ErrFull) {
+	if _, _, err := table.Assign("h3.example.com"); !errors.Is(err, errFull) {
 		t.Errorf("the fourth name of three: %v, want ErrFull", err)
 	}
 	if _, _, err := table.Assign("H1.example.com"); err != nil {
@@ -131,7 +131,7 @@ func TestWholeRange(t *testing.T) {
 			}
 		}
 	}
-	if _, err := table.bind("one-more.example.com"); !errors.Is(err, ErrFull) {
+	if _, err := table.bind("one-more.example.com"); !errors.Is(err, errFull) {
 		t.Errorf("one more than there are: %v", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestTableModel(t *testing.T) {
 			case ok && (err != nil || v4 != had):
 				t.Fatalf("%q moved from %s to %s (%v)", name, had, v4, err)
 			case !ok && len(names) == limit:
-				if !errors.Is(err, ErrFull) {
+				if !errors.Is(err, errFull) {
 					t.Fatalf("%q: %v, want ErrFull", name, err)
 				}
 				continue
