@@ -44,12 +44,14 @@ func (c *copies) tree(rel, to string) error {
 	if e == nil {
 		return fmt.Errorf("%q is gone", rel)
 	}
+	if known, again := c.made[e.Stamp.Ino]; again {
+		return c.to.Link(known, to)
+	}
+	if e.Kind != tree.KindDir {
+		c.made[e.Stamp.Ino] = to
+	}
 	switch e.Kind {
 	case tree.KindFile:
-		if known, again := c.made[e.Stamp.Ino]; again {
-			return c.to.Link(known, to)
-		}
-		c.made[e.Stamp.Ino] = to
 		err = c.file(rel, to)
 	case tree.KindDir:
 		err = c.dir(rel, to)

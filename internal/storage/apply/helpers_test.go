@@ -270,9 +270,6 @@ func read(t tb, root string) model {
 				b, err := os.ReadFile(at)
 				check(t, err)
 				x.Kind, x.Text, x.MTime = tree.KindFile, string(b), st.Mtim.Sec
-				if st.Nlink > 1 {
-					inodes[st.Ino] = append(inodes[st.Ino], p)
-				}
 			case unix.S_IFDIR:
 				x.Kind = tree.KindDir
 				walk(p)
@@ -284,6 +281,9 @@ func read(t tb, root string) model {
 				x.Kind = tree.KindFifo
 			case unix.S_IFSOCK:
 				x.Kind = tree.KindSocket
+			}
+			if x.Kind != tree.KindDir && st.Nlink > 1 {
+				inodes[st.Ino] = append(inodes[st.Ino], p)
 			}
 			buf := make([]byte, 100)
 			if size, err := unix.Lgetxattr(at, "user.note", buf); err == nil {

@@ -50,7 +50,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 			e := *op.Old
 			e.MTime = info.MTime
 			back.New = &e
-			if info.IsRegular() && info.Nlink > 1 {
+			if !isDir(op.Old) && info.Nlink > 1 {
 				files[info.Ino] = append(files[info.Ino], op.Path)
 				names[info.Ino] = info.Nlink
 			}

@@ -94,14 +94,14 @@ func (st *stager) unit(ctx context.Context, u *unit) error {
 
 func (st *stager) one(op Op, rel string, owner *owner) error {
 	d, e := st.s.stage, op.New
-	switch e.Kind {
-	case tree.KindDir:
+	if e.Kind == tree.KindDir {
 		return d.Mkdir(rel, 0o700)
+	}
+	if linked, err := st.link(op, rel); linked || err != nil {
+		return err
+	}
+	switch e.Kind {
 	case tree.KindFile:
-		linked, err := st.link(op, rel)
-		if linked || err != nil {
-			return err
-		}
 		if err := st.file(op, rel); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (st *stager) one(op Op, rel string, owner *owner) error {
 	return st.s.setRecorded(d, rel, e, owner)
 }
 
-// link makes a file one more name of another one of its group.
+// link makes an entry one more name of another one of its group.
 func (st *stager) link(op Op, rel string) (bool, error) {
 	group := st.groups[op.Path]
 	for _, p := range group {
