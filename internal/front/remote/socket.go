@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ func (e *Engine) dial(ctx context.Context, path string) (*socket, error) {
 		_ = resp.Body.Close()
 	}
 	if err != nil {
+		if sent, ok := errors.AsType[*url.Error](err); ok {
+			err = sent.Err // what the client says, without the words of two libraries
+		}
 		return nil, failure(err)
 	}
 	return &socket{ws: ws, started: func(execsocket.Message) {}}, nil
