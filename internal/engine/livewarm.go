@@ -228,7 +228,7 @@ func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult
 	if err != nil {
 		return nil, err
 	}
-	return client.Eval(ctx, string(req.Code))
+	return client.Eval(ctx, req.Code)
 }
 
 // eval runs code in the process that the cell began with.

@@ -37,7 +37,7 @@ type diffInput struct {
 func (s *Server) addDiff() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	handleExchange(s, op.Diff, map[string]*huma.Response{"200": {Description: "The changes.", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: schemaOf[engine.DiffResult](s.api.OpenAPI().Components.Schemas)}, "text/plain": text,
+		"application/json": {Schema: schemaOf[api.DiffResult](s.api.OpenAPI().Components.Schemas)}, "text/plain": text,
 	}}}, s.diff)
 }
 
