@@ -81,13 +81,13 @@ type MoveFileRequest struct {
 
 // SendRequest types into a session.
 type SendRequest struct {
-	Session   string `path:"session" json:"session,omitempty" doc:"Name of the session." maxLength:"63"`
+	Session   string `path:"session" json:"session,omitempty" doc:"Name of the session, which is that of its cell." maxLength:"63"`
 	Message   string `json:"message" doc:"What is typed: text without control characters." maxLength:"65536"`
 	NoNewline bool   `json:"no_newline,omitempty" doc:"Do not press Enter."`
 }
 
 // StopSessionRequest ends a session.
 type StopSessionRequest struct {
-	Session string `path:"session" json:"session,omitempty" doc:"Name of the session." maxLength:"63"`
+	Session string `path:"session" json:"session,omitempty" doc:"Name of the session, which is that of its cell." maxLength:"63"`
 	Force   bool   `json:"force,omitempty" doc:"Kill the processes at once."`
 }

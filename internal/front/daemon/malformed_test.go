@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -122,4 +123,13 @@ func TestAccept(t *testing.T) {
 		d.want(status, nil, "GET", "/v1/cells/demo/diff?from=HEAD&to=HEAD", nil, "Accept", accept)
 	}
 	d.want(204, nil, "DELETE", "/v1/cells/demo", nil, "Accept", "text/plain")
+}
+
+// TestLongNames: a name in a path has the bound that the document of the API says.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	for _, path := range []string{"/v1/cells/%s/accept", "/v1/cells/%s/files/stat", "/v1/sessions/%s/stop"} {
+		d.problem(400, api.CodeUsage, "POST", fmt.Sprintf(path, strings.Repeat("a", 64)), map[string]string{})
+	}
 }

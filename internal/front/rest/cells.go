@@ -20,7 +20,7 @@ func (s *Server) addCells() {
 	s.addCreateCell()
 	handleRaw(s, op.GetCell, s.getCell)
 	handleRaw(s, op.RemoveCell, s.removeCell)
-	route(s, op.UndeleteCell)
+	show(s, op.UndeleteCell)
 	handle(s, op.ForkCell, s.forkCell)
 }
 

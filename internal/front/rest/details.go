@@ -37,8 +37,8 @@ func (s *Server) addDetails() {
 			}
 			return cut(in.Page, list, func(p api.ProcessInfo) string { return fmt.Sprintf("%010d", p.PID) })
 		})
-	route(s, op.GetDisk)
-	routeBy(s, op.GetHomeDisk,
+	show(s, op.GetDisk)
+	showBy(s, op.GetHomeDisk,
 		func(ctx context.Context, c *call, _ *op.None) (*api.DiskResult, error) {
 			if !c.caller.seesAll() {
 				return nil, api.Refusef(api.CodeForbidden, "name a cell", "the token sees a part of the cells only")

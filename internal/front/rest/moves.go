@@ -19,7 +19,7 @@ func (s *Server) addMoves() {
 	routeBy(s, op.Apply, s.apply)
 	route(s, op.Undo)
 	route(s, op.Refresh)
-	route(s, op.GetAccepted)
+	show(s, op.GetAccepted)
 	route(s, op.ReportPublication)
 	route(s, op.VerifyCell)
 }

@@ -11,10 +11,10 @@ import (
 
 // addOperations adds the routes about the daemon itself.
 func (s *Server) addOperations() {
-	routeBy(s, op.Health,
+	showBy(s, op.Health,
 		func(context.Context, *call, *op.None) (*api.Health, error) { return &api.Health{Status: "ok"}, nil })
-	routeBy(s, op.Ready, s.ready)
-	routeBy(s, op.Version,
+	showBy(s, op.Ready, s.ready)
+	showBy(s, op.Version,
 		func(context.Context, *call, *op.None) (*api.VersionInfo, error) {
 			return &api.VersionInfo{Version: s.config.Version, API: "v1"}, nil
 		})

@@ -160,10 +160,18 @@ func (c *call) allowFields(ctx context.Context, in any) error {
 	if err != nil || c.caller.isOperator() {
 		return err
 	}
-	rules, cell := operatorRules(), op.PathValue(in, "cell")
+	rules, cell := operatorRules(), cellOf(in)
 	return eachTagged(reflect.ValueOf(in), api.OperatorTag, func(name, rule string, value reflect.Value) error {
 		return rules[rule](ctx, c, operatorField{name, value, cell})
 	})
+}
+
+// cellOf returns the cell that the path of a request names, or "".
+func cellOf(in any) string {
+	if d, ok := in.(interface{ document() any }); ok {
+		in = d.document()
+	}
+	return op.PathValue(in, "cell")
 }
 
 // eachTagged calls fn for each field that has a tag and is not zero, in a value of the types that

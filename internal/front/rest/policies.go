@@ -18,13 +18,13 @@ func (s *Server) addPolicies() {
 	handle(s, op.ValidatePolicy, s.validatePolicy)
 	handle(s, op.ExplainPolicy, s.explainPolicy)
 	routeBy(s, op.SuggestPolicy, s.suggestPolicy)
-	route(s, op.GetPolicy)
+	show(s, op.GetPolicy)
 	handle(s, op.SetPolicy, s.setPolicy)
 	handle(s, op.Doctor,
 		func(ctx context.Context, c *call, _ *struct{}) (*api.Doctor[driver.Check], error) {
 			return &api.Doctor[driver.Check]{Controls: c.engine.Doctor(ctx)}, nil
 		})
-	route(s, op.GetKey)
+	show(s, op.GetKey)
 	handle(s, op.CollectGarbage, s.collectGarbage)
 }
 

@@ -45,91 +45,87 @@ func operationOf(o op.Verb) huma.Operation {
 	return def
 }
 
-// route adds the route of an operation that the engine of the caller carries out.
-func route[In, Out any](s *Server, o op.Op[In, Out]) {
-	routeBy(s, o, func(ctx context.Context, c *call, in *In) (*Out, error) { return o.Do(c.engine, ctx, *in) })
+// route adds the route of an operation that the engine of the caller carries out, with what
+// the body says.
+func route[In, Out any](s *Server, o op.Op[In, Out]) { routeBy(s, o, byEngine(o)) }
+
+// show adds the route of an operation without a body that the engine of the caller carries
+// out.
+func show[In, Out any](s *Server, o op.Op[In, Out]) { showBy(s, o, byEngine(o)) }
+
+// byEngine returns the function of an operation.
+func byEngine[In, Out any](o op.Op[In, Out]) func(context.Context, *call, *In) (*Out, error) {
+	return func(ctx context.Context, c *call, in *In) (*Out, error) { return o.Do(c.engine, ctx, *in) }
 }
 
-// routeBy adds the route of an operation that do carries out.
+// showBy adds the route of an operation without a body that do carries out. All of its
+// request is in the path and the query.
+func showBy[In, Out any](s *Server, o op.Op[In, Out], do func(context.Context, *call, *In) (*Out, error)) {
+	register(s, operationOf(o.Verb), inDocument(do))
+}
+
+// routeBy adds the route of an operation that do carries out, with what the body says.
+//
+// The library makes much code for each type of a request: there is one for each operation,
+// and what the path says is not part of it.
 func routeBy[In, Out any](s *Server, o op.Op[In, Out], do func(context.Context, *call, *In) (*Out, error)) {
-	def, inCell, inSession := operationOf(o.Verb), strings.Contains(o.Path, "{cell}"), strings.Contains(o.Path, "{session}")
-	hasBody, needed := op.Body[In]()
-	if needed {
+	def := operationOf(o.Verb)
+	def.Parameters = s.parametersOf(reflect.TypeFor[In](), o.Verb)
+	if _, needed := op.Body[In](); needed {
 		def.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	}
-	admitted := func(ctx context.Context, c *call, in *In) (*Out, error) {
+	register(s, def, func(ctx context.Context, c *call, in *Document[In]) (*answer[Out], error) {
 		if o.Takes {
 			if err := s.roomOnDisk(ctx, c); err != nil {
 				return nil, err
 			}
 		}
-		return do(ctx, c, in)
+		return inDocument(do)(ctx, c, in.Body)
+	})
+}
+
+// parametersOf returns the parameters of a request that are not in its body.
+func (s *Server) parametersOf(request reflect.Type, o op.Verb) (list []*huma.Param) {
+	add := func(f reflect.StructField, in, name string, required bool) {
+		schema := huma.SchemaFromField(s.api.OpenAPI().Components.Schemas, f, "")
+		schema.PrecomputeMessages()
+		list = append(list, &huma.Param{Name: name, In: in, Description: schema.Description, Required: required, Schema: schema})
 	}
-	switch {
-	case !hasBody:
-		register(s, def, inDocument(admitted))
-	case inCell && o.Moment:
-		post[cellAtMoment[In]](s, def, admitted)
-	case inCell:
-		post[documentInCell[In]](s, def, admitted)
-	case inSession && o.Moment:
-		post[sessionAtMoment[In]](s, def, admitted)
-	case inSession:
-		post[documentInSession[In]](s, def, admitted)
-	default:
-		post[Document[In]](s, def, admitted)
+	for _, f := range reflect.VisibleFields(request) {
+		if name := f.Tag.Get("path"); strings.Contains(o.Path, "{"+name+"}") {
+			add(f, "path", name, true)
+		}
 	}
+	if o.Moment {
+		f := reflect.TypeFor[IfMatch]().Field(0)
+		add(f, "header", f.Tag.Get("header"), false)
+	}
+	return list
 }
 
 // Document is a request whose body may be left out, unless the document of the API says
-// that it may not. The type is exported because its fields are found by reflection.
+// that it may not.
 type Document[In any] struct {
 	Body *In
 }
 
-func (d *Document[In]) document() *In {
+// Resolve adds what the path says.
+func (d *Document[In]) Resolve(ctx huma.Context) []error {
 	if d.Body == nil {
-		return new(In)
+		d.Body = new(In)
 	}
-	return d.Body
-}
-
-// Requests about one cell, or one session.
-type (
-	documentInCell[In any] struct {
-		InCell
-		Document[In]
-	}
-	cellAtMoment[In any] struct {
-		InCell
-		IfMatch
-		Document[In]
-	}
-	documentInSession[In any] struct {
-		InSession
-		Document[In]
-	}
-	sessionAtMoment[In any] struct {
-		InSession
-		IfMatch
-		Document[In]
-	}
-)
-
-// post adds a route of an operation whose document comes in the body, and with what the
-// path says.
-func post[I, In, Out any, P interface {
-	*I
-	document() *In
-}](s *Server, def huma.Operation, do func(context.Context, *call, *In) (*Out, error)) {
-	register(s, def, func(ctx context.Context, c *call, sent *I) (*answer[Out], error) {
-		in := P(sent).document()
-		for _, name := range op.PathNames(reflect.TypeFor[In]()) {
-			op.SetPath(in, name, op.PathValue(sent, name))
+	res := &huma.ValidateResult{}
+	for _, p := range ctx.Operation().Parameters {
+		if p.In == "path" {
+			value := ctx.Param(p.Name)
+			huma.Validate(nil, p.Schema, huma.NewPathBuffer([]byte("path."+p.Name), 0), huma.ModeWriteToServer, value, res)
+			op.SetPath(d.Body, p.Name, value)
 		}
-		return inDocument(do)(ctx, c, in)
-	})
+	}
+	return res.Errors
 }
+
+func (d *Document[In]) document() any { return d.Body }
 
 // inDocument makes the result of do an answer.
 func inDocument[In, Out any](do func(context.Context, *call, *In) (*Out, error)) func(context.Context, *call, *In) (*answer[Out], error) {
