@@ -291,7 +291,7 @@ func quiet(t *testing.T) {
 	stack := make([]byte, 1<<20)
 	for range 10_000 {
 		text := string(stack[:runtime.Stack(stack, true)])
-		if !strings.Contains(text, "live.(*server)") && !strings.Contains(text, "live.(*session)") && !strings.Contains(text, "live_test.echo") {
+		if !strings.Contains(text, "live/wire.(*server)") && !strings.Contains(text, "live/wire.(*exec)") && !strings.Contains(text, "live/wire.(*visitor)") && !strings.Contains(text, "wire_test.echo") {
 			return
 		}
 		runtime.Gosched()
