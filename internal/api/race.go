@@ -117,8 +117,8 @@ type ChooseRequest struct {
 	Reason  string `json:"reason,omitempty" doc:"Why, for the record."`
 	Force   bool   `json:"force,omitempty" doc:"Choose an attempt that did not succeed."`
 	Apply   bool   `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
-	// Wait is how long to wait for a busy cell; negative is for ever.
-	Wait time.Duration `json:"-"`
+	// A negative Wait is for ever.
+	Wait Duration `json:"wait,omitzero" doc:"How long to wait for a busy cell."`
 }
 
 // PastRace is a race as the records have it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/engine/home"
@@ -19,7 +20,7 @@ func (e *Engine) Choose(ctx context.Context, req api.ChooseRequest) (*api.RaceRe
 	if err := e.finishAttempts(ctx, req); err != nil {
 		return nil, err
 	}
-	s, err := e.hold(ctx, req.Cell, "race", req.Wait)
+	s, err := e.hold(ctx, req.Cell, "race", time.Duration(req.Wait))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func (e *Engine) finishAttempts(ctx context.Context, req api.ChooseRequest) erro
 		if !a.unfinished || a.now.Name == "" {
 			continue
 		}
-		s, err := e.As(anyone).hold(ctx, a.now.Name, "race", req.Wait)
+		s, err := e.As(anyone).hold(ctx, a.now.Name, "race", time.Duration(req.Wait))
 		if err != nil {
 			return err
 		}

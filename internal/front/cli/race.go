@@ -173,7 +173,7 @@ func (o *raceOptions) checkChoice(cmd *cobra.Command, args []string) error {
 }
 
 func (o *raceOptions) choice(args []string) api.ChooseRequest {
-	return api.ChooseRequest{Cell: args[0], Attempt: o.choose, Reason: o.reason, Force: o.force, Apply: o.apply, Wait: o.Wait}
+	return api.ChooseRequest{Cell: args[0], Attempt: o.choose, Reason: o.reason, Force: o.force, Apply: o.apply, Wait: api.Duration(o.Wait)}
 }
 
 func runChoose(ctx context.Context, s *frame, e racer, req api.ChooseRequest) error {

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,26 @@ func TestRefreshWaits(t *testing.T) {
 	}()
 	d.want(202, nil, "POST", "/v1/runs/"+run.RunID+"/cancel", nil)
 	if r := <-answer; r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// TestChooseWaits chooses an attempt while a run is at work in the cell.
+func TestChooseWaits(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	var race api.RaceResult
+	d.want(200, &race, "POST", "/v1/race", api.RaceBody{Cell: "demo", Command: []string{"touch", "made"}, N: 1, Keep: true})
+	var run api.RunStarted
+	d.want(202, &run, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"sleep", "1000"}}, "Prefer", "respond-async")
+	choose := api.ChooseRequest{Attempt: race.Attempts[0].Cell, Wait: api.Duration(time.Millisecond)}
+	d.problem(409, api.CodeBusy, "POST", "/v1/cells/demo/choose", choose)
+	answer := make(chan reply, 1)
+	choose.Wait = api.Duration(time.Minute)
+	go func() { answer <- d.send("POST", "/v1/cells/demo/choose", choose) }()
+	d.want(202, nil, "POST", "/v1/runs/"+run.RunID+"/cancel", nil)
+	if r := <-answer; r.status == 409 && strings.Contains(string(r.body), string(api.CodeBusy)) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

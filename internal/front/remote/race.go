@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/api/op"
 	"github.com/forkcell/forkcell/internal/api/sse"
@@ -68,7 +67,12 @@ func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent))
 // decision.
 func (e *Engine) Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error) {
 	here := r.Apply && !e.client.Local()
-	res, err := asEngineError(e.client.Cells.Named(r.Cell).Choose(ctx, client.Choose{Attempt: r.Attempt, Reason: r.Reason, Force: r.Force, Apply: r.Apply && !here}))
+	there := r
+	there.Apply = r.Apply && !here
+	if r.Wait < 0 {
+		there.Wait = api.Duration(forever)
+	}
+	res, err := asEngineError(e.client.Cells.Named(r.Cell).Choose(ctx, there))
 	if err != nil {
 		return nil, err
 	}

@@ -1965,6 +1965,8 @@ export interface components {
             force?: boolean;
             /** @description Why, for the record. */
             reason?: string;
+            /** @description How long to wait for a busy cell. */
+            wait?: string;
         };
         Consumption: {
             /** Format: int64 */

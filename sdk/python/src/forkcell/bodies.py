@@ -60,6 +60,10 @@ class ChooseBody(TypedDict):
     """
     Why, for the record.
     """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
+    """
 
 
 class CreateCell(TypedDict):
