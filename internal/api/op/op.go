@@ -60,8 +60,9 @@ type Verb struct {
 	// Moment reports that the request can name the revision of the cell that the caller has
 	// seen (If-Match). It is refused if the cell has another one.
 	Moment bool
-	// Takes reports that the operation takes disk space. A caller whose quota has none left
-	// is refused.
+	// Takes reports that a caller whose quota has no disk space left is refused before the
+	// engine is asked. Other operations that take some ask for it themselves: they know how
+	// much, or hold it while they work.
 	Takes bool
 	Kind  Kind
 	// Status is that of success; 0 is 200.

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api/op"
 )
 
-// TestRequests holds the type of each request to the path of its operation: every
-// parameter has a field, and what has no tag is not part of a request.
+// TestRequests holds the type of each request to the path of its operation: it has the
+// parameters as fields, in their order, and each other field says where it is sent.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	some := 0
@@ -24,10 +24,14 @@ func TestRequests(t *testing.T) {
 		some++
 		o, request := a.Head(), typed.Request()
 		names := op.PathNames(request)
+		var parameters []string
 		for part := range strings.SplitSeq(o.Path, "/") {
-			if name, ok := strings.CutPrefix(part, "{"); ok && !slices.Contains(names, strings.TrimSuffix(name, "}")) {
-				t.Errorf("%s: %s has no field for %s", o.ID, request, part)
+			if name, ok := strings.CutPrefix(part, "{"); ok {
+				parameters = append(parameters, strings.TrimSuffix(name, "}"))
 			}
+		}
+		if !slices.Equal(names, parameters) {
+			t.Errorf("%s: %s has fields for %q of %s, in this order", o.ID, request, names, o.Path)
 		}
 		for _, f := range reflect.VisibleFields(request) {
 			tag, has := f.Tag.Lookup("json")

@@ -89,8 +89,8 @@ func fetch[T any](ctx context.Context, c *call, r request) (*T, json.RawMessage,
 	return doc, raw, nil
 }
 
-// carryOut carries out an operation, and returns the document of the answer: decoded, and as it
-// is.
+// carryOut has the API carry out an operation. It returns the document of the answer:
+// decoded, and as it is.
 func carryOut[In, Out any](ctx context.Context, c *call, o op.Op[In, Out], in In) (*Out, json.RawMessage, error) {
 	target, err := o.Target(&in)
 	if err != nil {

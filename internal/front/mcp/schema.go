@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api/op"
 )
 
-// schemaOf returns the schema of the arguments of a tool, whose request has a path. The API's types describe their
-// fields by tags, of which the library knows only the names.
+// schemaOf returns the schema of a tool's arguments. path is that of the tool's request. The
+// types of the API describe their fields by tags, of which the library knows only the names.
 func schemaOf(t reflect.Type, path string) *jsonschema.Schema {
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},

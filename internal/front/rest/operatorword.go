@@ -174,8 +174,8 @@ func cellOf(in any) string {
 	return op.PathValue(in, "cell")
 }
 
-// eachTagged calls fn for each field that has a tag and is not zero, in a value of the types that
-// requests have: structs, pointers to them, lists and maps of them. Types that contain
+// eachTagged calls fn for each field that has a tag and is not zero. The value is of the
+// types that requests have: structs, pointers to them, lists and maps of them. Types that contain
 // themselves have values without an end only where a caller sent one, which JSON cannot.
 func eachTagged(v reflect.Value, tag string, fn func(name, rule string, value reflect.Value) error) error {
 	switch v.Kind() {

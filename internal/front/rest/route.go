@@ -59,7 +59,7 @@ func byEngine[In, Out any](o op.Op[In, Out]) func(context.Context, *call, *In) (
 }
 
 // showBy adds the route of an operation without a body that do carries out. All of its
-// request is in the path and the query.
+// request is in the path and the query. Such an operation takes no disk space.
 func showBy[In, Out any](s *Server, o op.Op[In, Out], do func(context.Context, *call, *In) (*Out, error)) {
 	register(s, operationOf(o.Verb), inDocument(do))
 }
